@@ -1,0 +1,140 @@
+/* map.c - linear probing; removal shifts the run behind it back, so that a probe may stop at the first free slot. */
+#include "base/map.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+
+static size_t home(const tp_map *m, uint64_t key)
+{
+    return tp_hash_word(key) & (m->room - 1);
+}
+
+static size_t find(const tp_map *m, uint64_t key)
+{
+    size_t i = home(m, key);
+    while (m->used[i] && m->slot[i].key != key)
+        i = (i + 1) & (m->room - 1);
+    return i;
+}
+
+void tp_map_fini(tp_map *m)
+{
+    tp_free(m->slot);
+    tp_free(m->used);
+    *m = (tp_map){ 0 };
+}
+
+static bool grow(tp_map *m)
+{
+    tp_map wide = { .room = m->room ? m->room * 2 : 16, .count = m->count };
+    wide.slot = tp_alloc_array(wide.room, sizeof *wide.slot);
+    wide.used = wide.slot ? tp_alloc_zero(wide.room) : NULL;
+    if (!wide.used) {
+        tp_map_fini(&wide);
+        return false;
+    }
+    for (size_t i = 0; i < m->room; i++)
+        if (m->used[i]) {
+            size_t at = find(&wide, m->slot[i].key);
+            wide.slot[at] = m->slot[i];
+            wide.used[at] = 1;
+        }
+    tp_map_fini(m);
+    *m = wide;
+    return true;
+}
+
+bool tp_map_put(tp_map *m, uint64_t key, uint64_t value)
+{
+    if ((m->count + 1) * 8 > m->room * 7 && !grow(m))
+        return false;
+    size_t i = find(m, key);
+    m->count += !m->used[i];
+    m->used[i] = 1;
+    m->slot[i] = (struct tp_map_slot){ key, value };
+    return true;
+}
+
+bool tp_map_get(const tp_map *m, uint64_t key, uint64_t *value)
+{
+    if (!m->count)
+        return false;
+    size_t i = find(m, key);
+    if (m->used[i])
+        *value = m->slot[i].value;
+    return m->used[i];
+}
+
+bool tp_map_remove(tp_map *m, uint64_t key)
+{
+    if (!m->count)
+        return false;
+    size_t mask = m->room - 1, hole = find(m, key);
+    if (!m->used[hole])
+        return false;
+    for (size_t i = (hole + 1) & mask; m->used[i]; i = (i + 1) & mask)
+        if (((i - home(m, m->slot[i].key)) & mask) >= ((i - hole) & mask)) {
+            m->slot[hole] = m->slot[i];
+            hole = i;
+        }
+    m->used[hole] = 0;
+    m->count--;
+    return true;
+}
+
+static size_t find_text(const tp_text_map *m, const char *text, uint64_t hash)
+{
+    size_t i = hash & (m->room - 1);
+    while (m->slot[i].text && (m->slot[i].hash != hash || strcmp(m->slot[i].text, text) != 0))
+        i = (i + 1) & (m->room - 1);
+    return i;
+}
+
+void tp_text_map_fini(tp_text_map *m)
+{
+    for (size_t i = 0; i < m->room; i++)
+        tp_free(m->slot[i].text);
+    tp_free(m->slot);
+    *m = (tp_text_map){ 0 };
+}
+
+static bool grow_text(tp_text_map *m)
+{
+    tp_text_map wide = { .room = m->room ? m->room * 2 : 16, .count = m->count };
+    if (!(wide.slot = tp_alloc_zero(wide.room * sizeof *wide.slot)))
+        return false;
+    for (size_t i = 0; i < m->room; i++)
+        if (m->slot[i].text)
+            wide.slot[find_text(&wide, m->slot[i].text, m->slot[i].hash)] = m->slot[i];
+    tp_free(m->slot);
+    *m = wide;
+    return true;
+}
+
+bool tp_text_map_put(tp_text_map *m, const char *text, uint64_t value)
+{
+    if ((m->count + 1) * 8 > m->room * 7 && !grow_text(m))
+        return false;
+    uint64_t hash = tp_hash_text(text);
+    struct tp_text_slot *s = &m->slot[find_text(m, text, hash)];
+    if (!s->text) {
+        if (!(s->text = tp_alloc_text(text)))
+            return false;
+        s->hash = hash;
+        m->count++;
+    }
+    s->value = value;
+    return true;
+}
+
+bool tp_text_map_get(const tp_text_map *m, const char *text, uint64_t *value)
+{
+    if (!m->count)
+        return false;
+    const struct tp_text_slot *s = &m->slot[find_text(m, text, tp_hash_text(text))];
+    if (s->text)
+        *value = s->value;
+    return s->text != NULL;
+}

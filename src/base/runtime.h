@@ -1,0 +1,79 @@
+/* runtime.h - all mutable state of the library: one tp_runtime in the process, one tp_thread in each thread.
+ *
+ * No other file has a non-constant global; a check in the build reads this from `nm`. Folders above base keep their
+ * part behind an opaque pointer here and are the only ones to look into it. */
+#ifndef TP_BASE_RUNTIME_H
+#define TP_BASE_RUNTIME_H
+
+#include <stdatomic.h>
+
+#include "base/error.h"
+
+struct tp_tensor;
+
+/* What the Python face lends to the layers below it. All NULL in a program without Python. */
+typedef struct tp_wrapper_hooks {
+    /* The tensor's count goes 1 -> 2, or 2 -> 1, while it has a wrapper: take or drop its reference (GIL held). */
+    void (*hold)(struct tp_tensor *t);
+    void (*drop)(struct tp_tensor *t);
+    bool (*may_touch)(void);                /* does this thread hold the GIL? */
+    bool (*poll_interrupt)(void);           /* false: Ctrl-C, the error is set */
+    void (*release_gil)(void **state);      /* around work of more than about 20 microseconds */
+    void (*restore_gil)(void **state);
+} tp_wrapper_hooks;
+
+typedef struct tp_runtime {
+    tp_wrapper_hooks  python;
+    struct tp_pool   *pool;                 /* owned, base/pool.c; NULL until work is first split */
+    struct tp_blocks *blocks;               /* owned, base/block.c: the cache of large blocks */
+    struct tp_registry *registry;           /* owned, ops/registry.c */
+    struct tp_generator *generator;         /* owned, tensor/generator.c: the default one */
+    const struct tp_tile_set *tile;         /* primitives of the chosen instruction set, tile/ */
+    const struct tp_gemm_set *gemm;         /* micro-kernels of the chosen instruction set, kernels/ */
+    const struct tp_layer *layer[16];       /* by position, ops/dispatch.h; filled by the folder that has the layer */
+    _Atomic(struct tp_tensor *) orphans;    /* lock-free list: last references dropped by threads without the GIL */
+    atomic_uint_fast64_t sequence;          /* of tape nodes */
+    atomic_int      thread_limit;           /* set_num_threads; 0: as many as the machine lends us */
+    atomic_llong    allocation_fuse;        /* tests: the n-th allocation from now fails; negative: never */
+    atomic_llong    allocations_live;       /* blocks handed out and not yet freed, for leak checks */
+    int             instruction_set;        /* tp_isa, from CPUID or TAPER_ISA */
+    int             default_dtype;          /* of float literals and factories; tp_dtype */
+    atomic_int      deterministic;          /* use_deterministic_algorithms: 0 off, 1 on, 2 warn only */
+} tp_runtime;
+
+typedef struct tp_thread {
+    uint32_t allowed;                       /* dispatcher: layers that may still act; written by tp_call alone */
+    uint32_t active;                        /* layers switched on by modes, whatever the arguments */
+    bool     grad_mode;                     /* torch.is_grad_enabled() */
+    bool     inference_mode;
+    bool     forward_mode;                  /* forward AD enabled */
+    bool     anomaly, anomaly_nan;
+    bool     in_parallel;                   /* inside a claimed chunk: nested splits run serially */
+    tp_err   error;
+    char    *error_text;                    /* owned or static; see error.c */
+    uint32_t error_room;
+    uint32_t parallel_depth;
+    void    *free_list[4];                  /* tensor, storage, list, tape node: recycled structs of this thread */
+    uint32_t free_count[4];
+    void    *modes;                         /* python: stacks of function and dispatch modes */
+    void    *trace;                         /* trace: the tracer mounted at P or R */
+    void    *transforms;                    /* trace: vmap, grad, jvp levels */
+    void    *autocast;                      /* trace: casting state */
+    void    *recorder;                      /* trace: jit recorder */
+    void    *engine;                        /* grad: the backward run this thread works for */
+    void    *saved_hooks;                   /* grad: pack and unpack hooks */
+    void    *fake;                          /* trace: the fake mode */
+    void    *profile;
+} tp_thread;
+
+/* Both are hidden behind accessors for users of the shared library; inside it the thread struct is reached directly,
+ * with the initial-exec model, because the dispatcher reads it on every call. */
+TP_API extern tp_runtime tp_the_runtime;
+TP_API extern _Thread_local tp_thread tp_self __attribute__((tls_model("initial-exec")));
+
+/* Counts the thread's recycled structs back to the allocator; called by the thread's end and by leak checks. */
+TP_API void tp_thread_trim(void);
+/* Frees the caches of the runtime; what is counted elsewhere stays. For leak checks at the end of a program. */
+TP_API void tp_runtime_trim(void);
+
+#endif

@@ -1,0 +1,20 @@
+/* text.h - a growing string.
+ *
+ * Sticky like an arena: after a failed append it keeps what it has, `failed` is set, and the user looks once. */
+#ifndef TP_BASE_TEXT_H
+#define TP_BASE_TEXT_H
+
+#include "base/api.h"
+
+typedef struct tp_text {
+    char  *at;              /* owned; NULL while empty, otherwise terminated */
+    size_t length, room;
+    bool   failed;
+} tp_text;
+
+TP_API void tp_text_fini(tp_text *t);                   /* a zeroed struct is an empty text */
+TP_API void tp_text_add(tp_text *t, const char *format, ...) TP_PRINTF(2, 3);
+TP_API void tp_text_put(tp_text *t, const char *bytes, size_t count);
+TP_API const char *tp_text_read(const tp_text *t);      /* borrowed; "" while empty */
+
+#endif
