@@ -31,7 +31,7 @@ typedef struct tp_runtime {
     const struct tp_tile_set *tile;         /* primitives of the chosen instruction set, tile/ */
     const struct tp_gemm_set *gemm;         /* micro-kernels of the chosen instruction set, kernels/ */
     const struct tp_layer *layer[16];       /* by position, ops/dispatch.h; filled by the folder that has the layer */
-    _Atomic(struct tp_tensor *) orphans;    /* lock-free list: last references dropped by threads without the GIL */
+    _Atomic(void *) orphans;                /* tensor/: lock-free list of references dropped without the GIL */
     atomic_uint_fast64_t sequence;          /* of tape nodes */
     atomic_int      thread_limit;           /* set_num_threads; 0: as many as the machine lends us */
     atomic_llong    allocation_fuse;        /* tests: the n-th allocation from now fails; negative: never */

@@ -1,0 +1,192 @@
+/* op.h - an op: its schema and all that anybody knows of it.
+ *
+ * Ops are `const tp_op *`, never enum values. Entries of *.op files become structs through opgen; ops that a program
+ * defines at run time (library.define) fill the same struct on the heap. A column of the op language is a field here. */
+#ifndef TP_OPS_OP_H
+#define TP_OPS_OP_H
+
+#include "ops/value.h"
+#include "tile/tile.h"
+
+typedef struct tp_op tp_op;
+
+/* ---- schema ---- */
+typedef enum tp_type {
+    TP_TYPE_TENSOR, TP_TYPE_SCALAR, TP_TYPE_INT, TP_TYPE_SYMINT, TP_TYPE_FLOAT, TP_TYPE_BOOL, TP_TYPE_STR,
+    TP_TYPE_DTYPE, TP_TYPE_LAYOUT, TP_TYPE_DEVICE, TP_TYPE_FORMAT, TP_TYPE_GENERATOR, TP_TYPE_STORAGE,
+    TP_TYPE_DIMNAME, TP_TYPE_STREAM, TP_TYPE_ANY,
+} tp_type;
+
+typedef struct tp_arg {
+    const char *name;
+    uint8_t type;               /* tp_type */
+    bool    list;               /* T[]; `length` > 0 allows a single T for T[n] */
+    bool    optional;           /* T? or T[]? */
+    bool    items_optional;     /* T?[] */
+    bool    keyword_only;
+    bool    written;            /* alias annotation with '!' */
+    bool    has_default;
+    uint8_t alias;              /* letter of the alias set, 0: none */
+    uint8_t length;
+    bool    number_allowed;     /* `numbers`: a Python number may stand in this Tensor slot */
+    tp_value fallback;          /* the default; lists are immortal constants */
+} tp_arg;
+
+/* ---- what kind of op ---- */
+typedef enum tp_kind {
+    TP_LIKE_POINTWISE, TP_LIKE_REDUCTION, TP_LIKE_SCAN, TP_LIKE_ROWWISE, TP_LIKE_CHANNELWISE, TP_LIKE_CONTRACTION,
+    TP_LIKE_WINDOW, TP_LIKE_INDEXED, TP_LIKE_VIEW, TP_LIKE_METADATA, TP_LIKE_RANDOM, TP_LIKE_FACTORY,
+    TP_LIKE_COMPOSITE, TP_LIKE_OPAQUE,
+} tp_kind;
+
+typedef enum tp_variant { TP_FUNCTIONAL, TP_INPLACE, TP_OUT } tp_variant;
+
+enum {                          /* tp_op.flags */
+    TP_OP_CORE = 1 << 0,
+    TP_OP_COMMUTES = 1 << 1,
+    TP_OP_RNG = 1 << 2,         /* may draw random numbers */
+    TP_OP_SYNC = 1 << 3,        /* result shape or value depends on data */
+    TP_OP_IO = 1 << 4,
+    TP_OP_ALIAS_MAYBE = 1 << 5, /* may return its input */
+    TP_OP_FUNCTION = 1 << 6,    /* face: torch.NAME */
+    TP_OP_METHOD = 1 << 7,      /* face: Tensor.NAME */
+    TP_OP_NN = 1 << 8,          /* face: _C._nn.NAME */
+    TP_OP_NUMBERS = 1 << 9,     /* some Tensor slot accepts numbers */
+    TP_OP_RUNTIME = 1 << 10,    /* defined at run time */
+};
+
+/* ---- element-wise ops ---- */
+
+/* One tile program of an op and where its operands come from. Scalars: an argument, or a constant when arg < 0. */
+typedef struct tp_tile_form {
+    tp_tile_program program;
+    const uint8_t  *input;      /* argument index of each input */
+    const struct tp_form_scalar { int8_t arg; tp_scalar constant; } *scalar;
+} tp_tile_form;
+
+typedef enum tp_promotion {
+    TP_PROMOTE,                 /* the common type of the promoting arguments */
+    TP_PROMOTE_FLOAT,           /* the same, integers become the default float type */
+    TP_PROMOTE_INTO,            /* the type of the first promoting argument (copy_, fill_) */
+    TP_PROMOTE_SAME,            /* all alike, else an error */
+} tp_promotion;
+
+typedef struct tp_pointwise {
+    uint8_t promotion;          /* tp_promotion: gives the common type, in which the program computes */
+    uint8_t to;                 /* tp_dtype of the result; TP_DTYPE_NONE: the common type; TP_TO_REAL: its real type */
+    uint8_t form_count;
+    uint32_t promoting;         /* mask of the arguments that promote */
+    const tp_tile_form *form;
+    /* Which form serves this call; NULL when there is one. -1: the error is set. */
+    int (*select)(const tp_value *arg, tp_dtype common);
+} tp_pointwise;
+enum { TP_TO_REAL = 254 };
+
+typedef struct tp_reducing {
+    uint8_t reduction;          /* tp_reduction */
+    int8_t  dim, keepdim;       /* argument index, -1: none (reduces all) */
+    int8_t  parameter;          /* argument of the reduction (correction, p), -1: `constant` */
+    double  constant;
+    const tp_tile_form *form;   /* computes the element; NULL: the first argument itself */
+} tp_reducing;
+
+/* ---- functions of an op ---- */
+
+/* Checks the arguments and says what the results are; out has result_count entries. */
+typedef bool tp_infer_fn(const tp_op *op, const tp_value *arg, tp_geometry *out);
+struct tp_sym_geometry;
+typedef bool tp_infer_sym_fn(const tp_op *op, const tp_value *arg, struct tp_sym_geometry *out);
+
+/* The work itself. out: the results, made from infer; NULL where the sizes depend on data: the kernel makes them. */
+typedef bool tp_kernel_fn(const tp_value *arg, tp_tensor **out);
+
+/* Runs the op at the bottom of the dispatcher: result values are owned by the caller. */
+typedef bool tp_run_fn(const tp_op *op, const tp_value *arg, tp_value *result);
+
+/* Calls other ops through the dispatcher (decompositions). */
+typedef bool tp_open_fn(const tp_op *op, const tp_value *arg, tp_value *result);
+
+/* What a backward formula needs of the forward call, in this order, after opgen's analysis. */
+typedef enum tp_save_what {
+    TP_SAVE_ARG,                /* the argument: a tensor is saved with its version, others by value */
+    TP_SAVE_RESULT,
+    TP_SAVE_SIZES, TP_SAVE_STRIDES, TP_SAVE_DTYPE, TP_SAVE_OPTIONS, TP_SAVE_GEOMETRY,  /* of a tensor argument */
+} tp_save_what;
+
+typedef struct tp_save {
+    uint8_t what, index;
+} tp_save;
+
+/* A running backward formula. `grad` has one entry per argument; a formula fills those whose bit in `wanted` is set, or
+ * leaves none for "undefined". For an argument that is a list of tensors the entry is a list. */
+typedef struct tp_backward {
+    const tp_op    *op;
+    const tp_value *saved;      /* as `op->save` lists them */
+    const tp_value *g;          /* gradients of the results, none where undefined */
+    uint64_t        wanted;     /* by argument index */
+    tp_value       *grad;       /* owned by the caller afterwards */
+} tp_backward;
+typedef bool tp_backward_fn(tp_backward *b);
+
+/* Forward mode: tangents of arguments (none where there is none) to tangents of results. */
+typedef bool tp_jvp_fn(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out);
+/* Batching: `batched` masks the arguments that have a batch dim, at front. */
+typedef bool tp_vmap_fn(const tp_op *op, const tp_value *arg, uint64_t batched, int64_t size, tp_value *result);
+/* A view's inverse: base with `fresh` written where the k-th result looked. */
+typedef bool tp_inverse_fn(const tp_op *op, const tp_value *arg, tp_tensor *base, tp_tensor *fresh, int64_t k, tp_value *out);
+
+typedef enum tp_autocast { TP_AUTOCAST_NONE, TP_AUTOCAST_LOWER, TP_AUTOCAST_FP32, TP_AUTOCAST_PROMOTE } tp_autocast;
+
+struct tp_op {
+    const char *space, *name, *overload;    /* "aten", "add", "Tensor" ("" for the default overload) */
+    const char *schema;                     /* "aten::add.Tensor(Tensor self, …) -> Tensor" */
+    const tp_arg *arg;
+    const tp_arg *result;                   /* types, names and aliases of the results */
+    uint8_t  arg_count, positional_count, result_count;
+    uint8_t  kind;                          /* tp_kind */
+    uint8_t  variant;                       /* tp_variant */
+    uint8_t  autocast;                      /* tp_autocast */
+    uint8_t  save_count;
+    uint8_t  functional_map[2];             /* hidden writes: see `functional` */
+    uint32_t flags;                         /* TP_OP_… */
+    uint32_t layers;                        /* layers that see every call of this op: grad for views and writers */
+    uint64_t differentiable;                /* arguments that get a gradient */
+    uint64_t nondifferentiable_results;
+    uint64_t hidden_writes;                 /* arguments written though the schema does not say so */
+    const tp_op *base;                      /* the op this one is a variant of; NULL: itself is the base */
+    const tp_op *inplace, *out, *functional;    /* its variants, may be NULL */
+    const tp_op *functional_twin;           /* of hidden writers */
+    const tp_pointwise *pointwise;          /* element-wise ops */
+    const tp_reducing  *reducing;           /* reductions and scans */
+    tp_infer_fn     *infer;
+    tp_infer_sym_fn *infer_sym;
+    tp_kernel_fn    *kernel;
+    tp_run_fn       *run;                   /* how the kind runs it; never NULL */
+    tp_open_fn      *open;                  /* decomposition, may be NULL */
+    tp_open_fn      *open_traced;           /* tried first while sizes are symbolic or AOT traces */
+    const tp_save   *save;
+    tp_backward_fn  *backward;              /* NULL: not differentiable */
+    const char      *backward_name;         /* "AddBackward0" */
+    const char      *backward_error;        /* `grad x = error "…"` */
+    tp_jvp_fn       *jvp;
+    tp_vmap_fn      *vmap;
+    tp_inverse_fn   *inverse;
+    struct tp_python_kernels *python;       /* run-time kernels by layer, owned by the registry; usually NULL */
+    const struct tp_try *tries;             /* sample rows */
+    uint16_t try_count;
+};
+
+/* "aten::add.Tensor", for messages. The buffer is the caller's. */
+TP_API const char *tp_op_full_name(const tp_op *op, char out[128]);
+TP_API int tp_op_arg_index(const tp_op *op, const char *name);      /* -1: no such argument */
+
+/* ---- the registry ---- */
+TP_API const tp_op *tp_op_find(const char *space, const char *name, const char *overload);  /* NULL: none, no error set */
+/* All overloads of a name in the order of their definition; gives how many. */
+TP_API size_t tp_op_overloads(const char *space, const char *name, const tp_op *const **out);
+TP_API void tp_op_each(bool (*visit)(const tp_op *op, void *user), void *user);
+/* Parses a schema and adds a run-time op. `layers` and functions are filled by the caller through the result. */
+TP_API TP_CHECK tp_op *tp_op_define(const char *space, const char *schema);
+TP_API void tp_op_undefine(tp_op *op);      /* when its Library dies */
+
+#endif

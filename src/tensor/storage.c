@@ -1,0 +1,130 @@
+/* storage.c - storages, recycled per thread. */
+#include "tensor/storage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/block.h"
+#include "base/runtime.h"
+
+enum { FREE_SLOT = 1, MOST_FREE = 64 };
+
+static tp_storage *fresh(void)
+{
+    tp_thread *t = &tp_self;
+    tp_storage *s = t->free_list[FREE_SLOT];
+    if (s && atomic_load_explicit(&tp_the_runtime.allocation_fuse, memory_order_relaxed) < 0) {
+        t->free_list[FREE_SLOT] = *(void **)s;
+        t->free_count[FREE_SLOT]--;
+        atomic_fetch_add_explicit(&tp_the_runtime.allocations_live, 1, memory_order_relaxed);
+        return s;
+    }
+    return tp_block_new(sizeof *s);
+}
+
+static void recycle(tp_storage *s)
+{
+    tp_thread *t = &tp_self;
+    if (t->free_count[FREE_SLOT] >= MOST_FREE) {
+        tp_block_free(s, sizeof *s);
+        return;
+    }
+    *(void **)s = t->free_list[FREE_SLOT];
+    t->free_list[FREE_SLOT] = s;
+    t->free_count[FREE_SLOT]++;
+    atomic_fetch_sub_explicit(&tp_the_runtime.allocations_live, 1, memory_order_relaxed);
+}
+
+static tp_storage *with(tp_storage *s, tp_memory kind, void *data, size_t bytes)
+{
+    atomic_init(&s->refs, 1);
+    atomic_init(&s->version, 0);
+    s->bytes = bytes;
+    s->data = data;
+    s->kind = (uint8_t)kind;
+    s->resizable = kind != TP_MEMORY_FOREIGN;
+    s->release = NULL;
+    s->owner = NULL;
+    s->wrapper = NULL;
+    return s;
+}
+
+tp_storage *tp_storage_new(size_t bytes)
+{
+    tp_storage *s = fresh();
+    if (!s)
+        return NULL;
+    if (bytes <= TP_SMALL_BYTES)
+        return with(s, TP_MEMORY_SMALL, bytes ? s->small : NULL, bytes);
+    void *data = tp_block_new(bytes);
+    if (!data) {
+        recycle(s);
+        return NULL;
+    }
+    return with(s, TP_MEMORY_BLOCK, data, bytes);
+}
+
+tp_storage *tp_storage_new_none(size_t bytes)
+{
+    tp_storage *s = fresh();
+    return s ? with(s, TP_MEMORY_NONE, NULL, bytes) : NULL;
+}
+
+tp_storage *tp_storage_take_foreign(void *data, size_t bytes, void *owner, void (*release)(void *))
+{
+    tp_storage *s = fresh();
+    if (!s) {
+        if (release)
+            release(owner);
+        return NULL;
+    }
+    with(s, TP_MEMORY_FOREIGN, data, bytes);
+    s->owner = owner;
+    s->release = release;
+    return s;
+}
+
+static void drop_data(tp_storage *s)
+{
+    if (s->kind == TP_MEMORY_BLOCK)
+        tp_block_free(s->data, s->bytes);
+    else if (s->release)
+        s->release(s->owner);
+}
+
+void tp_storage_free(tp_storage *s)
+{
+    drop_data(s);
+    recycle(s);
+}
+
+bool tp_storage_resize(tp_storage *s, size_t bytes)
+{
+    if (!s->resizable)
+        return tp_fail(TP_ERR_RUNTIME, "Trying to resize storage that is not resizable");
+    if (s->kind == TP_MEMORY_NONE) {
+        s->bytes = bytes;
+        return true;
+    }
+    size_t kept = bytes < s->bytes ? bytes : s->bytes;
+    if (bytes <= TP_SMALL_BYTES) {
+        if (s->kind != TP_MEMORY_SMALL) {
+            memcpy(s->small, s->data, kept);
+            drop_data(s);
+            s->kind = TP_MEMORY_SMALL;
+        }
+        s->data = bytes ? s->small : NULL;
+    } else {
+        void *data = tp_block_new(bytes);
+        if (!data)
+            return false;
+        if (kept)
+            memcpy(data, s->data, kept);
+        drop_data(s);
+        s->kind = TP_MEMORY_BLOCK;
+        s->data = data;
+    }
+    s->bytes = bytes;
+    return true;
+}

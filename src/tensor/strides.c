@@ -1,0 +1,109 @@
+/* strides.c - orders of dims in memory: row-major, channels last, like another tensor, and views without copying. */
+#include <string.h>
+
+#include "tensor/tensor.h"
+
+int64_t tp_sizes_numel(int ndim, const int64_t *size)
+{
+    int64_t n = 1;
+    for (int i = 0; i < ndim; i++)
+        if (size[i] == 0)
+            return 0;
+    for (int i = 0; i < ndim; i++)
+        if (__builtin_mul_overflow(n, size[i], &n))
+            return -1;
+    return n;
+}
+
+/* A size of zero counts as one, so that strides of empty tensors are what PyTorch shows. */
+static int64_t at_least_one(int64_t n)
+{
+    return n > 1 ? n : 1;
+}
+
+void tp_strides_row_major(int ndim, const int64_t *size, int64_t *stride)
+{
+    int64_t step = 1;
+    for (int i = ndim - 1; i >= 0; i--) {
+        stride[i] = step;
+        step *= at_least_one(size[i]);
+    }
+}
+
+void tp_strides_channels_last(int ndim, const int64_t *size, int64_t *stride)
+{
+    int64_t step = 1;
+    stride[1] = step;
+    step *= at_least_one(size[1]);
+    for (int i = ndim - 1; i >= 2; i--) {
+        stride[i] = step;
+        step *= at_least_one(size[i]);
+    }
+    stride[0] = step;
+}
+
+void tp_strides_like(const tp_tensor *x, int ndim, const int64_t *size, int64_t *stride)
+{
+    if (ndim != x->ndim || tp_tensor_is_contiguous(x)) {
+        tp_strides_row_major(ndim, size, stride);
+        return;
+    }
+    if (tp_tensor_is_channels_last(x)) {
+        tp_strides_channels_last(ndim, size, stride);
+        return;
+    }
+    if (!tp_tensor_is_dense(x)) {
+        tp_strides_row_major(ndim, size, stride);
+        return;
+    }
+    int order[TP_MAX_DIMS];     /* innermost first; ties keep later dims inside */
+    for (int i = ndim - 1, n = 0; i >= 0; i--, n++) {
+        int j = n;
+        for (; j > 0 && x->stride[order[j - 1]] > x->stride[i]; j--)
+            order[j] = order[j - 1];
+        order[j] = i;
+    }
+    int64_t step = 1;
+    for (int i = 0; i < ndim; i++) {
+        stride[order[i]] = step;
+        step *= at_least_one(size[order[i]]);
+    }
+}
+
+/* Walks both shapes from the inside: each run of old dims that is contiguous among itself must be used up exactly by a
+ * run of wanted dims. */
+bool tp_strides_view(int ndim, const int64_t *size, const int64_t *stride, int want_ndim, const int64_t *want, int64_t *out)
+{
+    if (tp_sizes_numel(ndim, size) == 0) {
+        if (ndim == want_ndim && memcmp(size, want, (size_t)ndim * sizeof *size) == 0)
+            memcpy(out, stride, (size_t)ndim * sizeof *stride);
+        else
+            tp_strides_row_major(want_ndim, want, out);
+        return true;
+    }
+    if (ndim == 0) {
+        for (int i = 0; i < want_ndim; i++)
+            out[i] = 1;
+        return true;
+    }
+    int at = want_ndim - 1;
+    int64_t base = stride[ndim - 1], run = 1, used = 1;
+    for (int i = ndim - 1; i >= 0; i--) {
+        run *= size[i];
+        bool ends = i == 0 || (size[i - 1] != 1 && stride[i - 1] != run * base);
+        if (!ends)
+            continue;
+        while (at >= 0 && (used < run || want[at] == 1)) {
+            out[at] = used * base;
+            used *= want[at];
+            at--;
+        }
+        if (used != run)
+            return false;
+        if (i > 0) {
+            base = stride[i - 1];
+            run = used = 1;
+        }
+    }
+    return at == -1;
+}
