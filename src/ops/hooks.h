@@ -45,6 +45,7 @@ bool tp_run_open(const tp_op *op, const tp_value *arg, tp_value *result);       
 bool tp_run_metadata(const tp_op *op, const tp_value *arg, tp_value *result);   /* kernel writes and returns argument 0 */
 bool tp_run_variant(const tp_op *op, const tp_value *arg, tp_value *result);    /* in-place, out and functional twins of kernel ops */
 bool tp_run_list_view(const tp_op *op, const tp_value *arg, tp_value *result);  /* `results k < n`: open makes the list */
+bool tp_run_meta(const tp_op *op, const tp_value *arg, tp_value *result);       /* sizes without memory: infer alone */
 bool tp_infer_pointwise(const tp_op *op, const tp_value *arg, tp_geometry *out);
 bool tp_infer_pointwise_sym(const tp_op *op, const tp_value *arg, tp_sym_geometry *out);
 bool tp_infer_reduction(const tp_op *op, const tp_value *arg, tp_geometry *out);

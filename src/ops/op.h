@@ -92,6 +92,8 @@ typedef struct tp_reducing {
 
 /* ---- functions of an op ---- */
 
+typedef bool tp_check_fn(const tp_value *arg);
+
 /* Checks the arguments and says what the results are; out has result_count entries. */
 typedef bool tp_infer_fn(const tp_op *op, const tp_value *arg, tp_geometry *out);
 struct tp_sym_geometry;
@@ -158,6 +160,7 @@ struct tp_op {
     const tp_op *functional_twin;           /* of hidden writers */
     const tp_pointwise *pointwise;          /* element-wise ops */
     const tp_reducing  *reducing;           /* reductions and scans */
+    tp_check_fn     *check;                 /* the `check` lines of an element-wise op, may be NULL; others check in infer */
     tp_infer_fn     *infer;
     tp_infer_sym_fn *infer_sym;
     tp_kernel_fn    *kernel;
@@ -171,7 +174,7 @@ struct tp_op {
     tp_jvp_fn       *jvp;
     tp_vmap_fn      *vmap;
     tp_inverse_fn   *inverse;
-    struct tp_python_kernels *python;       /* run-time kernels by layer, owned by the registry; usually NULL */
+    void *user;                             /* run-time ops: what python/ keeps for its kernels, else NULL */
     const struct tp_try *tries;             /* sample rows */
     uint16_t try_count;
 };

@@ -1,0 +1,88 @@
+/* dispatch.c - which layer has the call. */
+#include "ops/dispatch.h"
+
+#include "base/runtime.h"
+#include "ops/hooks.h"
+
+static uint32_t keys_of_value(tp_value v)
+{
+    if (v.tag == TP_TENSOR)
+        return v.tensor->keys;
+    uint32_t keys = 0;
+    if (v.tag == TP_LIST)
+        for (uint32_t i = 0; i < v.list->count; i++)
+            keys |= keys_of_value(v.list->item[i]);
+    return keys;
+}
+
+uint32_t tp_keys_of(const tp_op *op, const tp_value *arg)
+{
+    uint32_t keys = 0;
+    for (int i = 0; i < op->arg_count; i++)
+        if (arg[i].tag == TP_TENSOR || arg[i].tag == TP_LIST)
+            keys |= keys_of_value(arg[i]);
+    return keys;
+}
+
+/* Hands the call to the highest layer of `todo`. What that layer shuts stays shut until it returns. */
+static bool hand_over(uint32_t todo, const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    tp_thread *self = &tp_self;
+    if (TP_LIKELY(!(todo &= TP_ALL_LAYERS & ~TP_LAYER_BIT(TP_LAYER_KERNEL))))
+        return tp_run_bottom(op, arg, result);
+
+    const tp_layer *layer = tp_the_runtime.layer[31 - __builtin_clz(todo)];
+    if (!layer)
+        return tp_fail(TP_ERR_UNIMPLEMENTED, "a tensor or mode asks for a layer that this build does not have");
+    uint32_t allowed = self->allowed;
+    self->allowed = allowed & ~layer->shuts;
+    bool ok = layer->call(op, arg, result);
+    self->allowed = allowed;
+    return ok;
+}
+
+bool tp_call(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    const tp_thread *self = &tp_self;
+    return hand_over((self->active | op->layers | tp_keys_of(op, arg)) & self->allowed, op, arg, result);
+}
+
+bool tp_call_below(tp_layer_id layer, const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    tp_thread *self = &tp_self;
+    uint32_t allowed = self->allowed;
+    self->allowed = allowed & (TP_LAYER_BIT(layer) - 1);
+    bool ok = hand_over((self->active | op->layers | tp_keys_of(op, arg)) & self->allowed, op, arg, result);
+    self->allowed = allowed;
+    return ok;
+}
+
+bool tp_call_open(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    char name[128];
+    if (!op->open)
+        return tp_fail(TP_ERR_UNIMPLEMENTED, "%s has no decomposition", tp_op_full_name(op, name));
+    return op->open(op, arg, result);
+}
+
+/* Work of a tensor without memory: its geometry alone. */
+static bool is_meta(const tp_op *op, const tp_value *arg)
+{
+    for (int i = 0; i < op->arg_count; i++) {
+        if (arg[i].tag == TP_TENSOR && arg[i].tensor->device.type != TP_CPU)
+            return true;
+        if (arg[i].tag == TP_DEVICE && arg[i].device.type != TP_CPU)
+            return true;
+        if (arg[i].tag == TP_LIST && arg[i].list->count && arg[i].list->item[0].tag == TP_TENSOR &&
+            arg[i].list->item[0].tensor->device.type != TP_CPU)
+            return true;
+    }
+    return false;
+}
+
+bool tp_run_bottom(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    if (TP_UNLIKELY(is_meta(op, arg)) && !(op->flags & TP_OP_RUNTIME) && op->kind != TP_LIKE_VIEW && op->kind != TP_LIKE_COMPOSITE)
+        return tp_run_meta(op, arg, result);
+    return op->run(op, arg, result);
+}

@@ -1,0 +1,351 @@
+/* run_pointwise.c - element-wise ops: common type, broadcast shape, memory order of the result, then one tile program.
+ *
+ * The three variants of an op differ only in where the result goes: a fresh tensor, the first argument, or `out`. */
+#include <string.h>
+
+#include "base/text.h"
+#include "ops/hooks.h"
+#include "ops/promote.h"
+#include "ops/run.h"
+
+/* What a call comes down to before anything is allocated. */
+typedef struct plan {
+    const tp_tile_form *form;
+    tp_dtype common, result;
+    int      ndim;
+    int64_t  size[TP_MAX_DIMS];
+    const tp_tensor *input[TP_TILE_OPERANDS];   /* NULL: a number */
+} plan;
+
+static tp_dtype result_dtype(const tp_pointwise *p, tp_dtype common)
+{
+    return p->to == TP_DTYPE_NONE ? common : p->to == TP_TO_REAL ? tp_dtype_to_real(common) : (tp_dtype)p->to;
+}
+
+static bool same_dtypes(const tp_op *op, const tp_value *arg, uint32_t promoting, tp_dtype *common)
+{
+    *common = TP_DTYPE_NONE;
+    for (int i = 0; i < op->arg_count; i++) {
+        if (!(promoting >> i & 1) || arg[i].tag != TP_TENSOR)
+            continue;
+        tp_dtype d = (tp_dtype)arg[i].tensor->dtype;
+        if (*common != TP_DTYPE_NONE && *common != d)
+            return tp_fail(TP_ERR_RUNTIME, "Found dtype %s but expected %s", tp_dtypes[d].title, tp_dtypes[*common].title);
+        *common = d;
+    }
+    return true;
+}
+
+static bool common_dtype(const tp_op *op, const tp_value *arg, tp_dtype *common)
+{
+    const tp_pointwise *p = op->pointwise;
+    tp_common c = TP_COMMON_START;
+    if (p->promotion == TP_PROMOTE_SAME)
+        return same_dtypes(op, arg, p->promoting, common);
+    if (p->promotion == TP_PROMOTE_INTO) {
+        *common = (tp_dtype)arg[0].tensor->dtype;
+        return true;
+    }
+    for (int i = 0; i < op->arg_count; i++)
+        if (p->promoting >> i & 1)
+            tp_common_add(&c, arg[i]);
+    *common = tp_common_dtype(&c);
+    if (p->promotion == TP_PROMOTE_FLOAT && tp_dtype_is_integral(*common))
+        *common = (tp_dtype)tp_the_runtime.default_dtype;
+    return true;
+}
+
+static bool make_plan(const tp_op *op, const tp_value *arg, plan *out)
+{
+    const tp_pointwise *p = op->pointwise;
+    if (!common_dtype(op, arg, &out->common))
+        return false;
+    int form = p->select ? p->select(arg, out->common) : 0;
+    if (form < 0)
+        return false;
+    out->form = &p->form[form];
+    out->result = result_dtype(p, out->common);
+    out->ndim = 0;
+    for (int i = 0; i < out->form->program.input_count; i++) {
+        const tp_tensor *t = tp_as_tensor(arg[out->form->input[i]]);
+        out->input[i] = t;
+        if (t && !tp_broadcast(&out->ndim, out->size, t->ndim, t->size))
+            return false;
+    }
+    return true;
+}
+
+/* ---- the order of dims in a fresh result ---- */
+
+static bool same_sizes(const plan *p, const tp_tensor *t)
+{
+    return t->ndim == p->ndim && memcmp(t->size, p->size, (size_t)p->ndim * sizeof *p->size) == 0;
+}
+
+static int64_t stride_at(const plan *p, const tp_tensor *t, int dim)
+{
+    int i = dim - (p->ndim - t->ndim);
+    return i < 0 || (t->size[i] == 1 && p->size[dim] != 1) ? 0 : t->stride[i];
+}
+
+/* Should dim a stand inside dim b? 1 yes, -1 no, 0 no operand can tell. The first operand that can decides. */
+static int inside(const plan *p, int a, int b)
+{
+    for (int i = 0; i < p->form->program.input_count; i++) {
+        const tp_tensor *t = p->input[i];
+        if (!t)
+            continue;
+        int64_t sa = stride_at(p, t, a), sb = stride_at(p, t, b);
+        if (!sa || !sb)
+            continue;
+        if (sa != sb)
+            return sa < sb ? 1 : -1;
+        if (p->size[a] > p->size[b])
+            return -1;
+    }
+    return 0;
+}
+
+static void result_strides(const plan *p, int64_t *stride)
+{
+    bool row_major = true;
+    for (int i = 0; i < p->form->program.input_count; i++)
+        row_major &= !p->input[i] || (tp_tensor_is_contiguous(p->input[i]) && same_sizes(p, p->input[i]));
+    if (row_major || p->ndim < 2) {
+        tp_strides_row_major(p->ndim, p->size, stride);
+        return;
+    }
+    int order[TP_MAX_DIMS];     /* innermost first */
+    for (int i = 0; i < p->ndim; i++)
+        order[i] = p->ndim - 1 - i;
+    for (int i = 1; i < p->ndim; i++)
+        for (int j = i, k = i - 1; k >= 0; k--) {
+            int answer = inside(p, order[j], order[k]);
+            if (answer < 0)
+                break;
+            if (answer > 0) {
+                int swap = order[j];
+                order[j] = order[k];
+                order[k] = swap;
+                j = k;
+            }
+        }
+    int64_t step = 1;
+    for (int i = 0; i < p->ndim; i++) {
+        stride[order[i]] = step;
+        step *= p->size[order[i]] > 1 ? p->size[order[i]] : 1;
+    }
+}
+
+/* ---- checks of a given result ---- */
+
+static void print_sizes(tp_text *out, int ndim, const int64_t *size)
+{
+    tp_text_add(out, "[");
+    for (int i = 0; i < ndim; i++)
+        tp_text_add(out, i ? ", %lld" : "%lld", LL(size[i]));
+    tp_text_add(out, "]");
+}
+
+static bool check_inplace_shape(const plan *p, const tp_tensor *self)
+{
+    if (same_sizes(p, self))
+        return true;
+    tp_text mine = { 0 }, wide = { 0 };
+    print_sizes(&mine, self->ndim, self->size);
+    print_sizes(&wide, p->ndim, p->size);
+    tp_fail(TP_ERR_RUNTIME, "output with shape %s doesn't match the broadcast shape %s", tp_text_read(&mine), tp_text_read(&wide));
+    tp_text_fini(&mine);
+    tp_text_fini(&wide);
+    return false;
+}
+
+static bool check_castable(tp_dtype from, tp_dtype to)
+{
+    if (tp_dtype_can_cast(from, to))
+        return true;
+    return tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[from].title, tp_dtypes[to].title);
+}
+
+bool tp_check_written(const tp_tensor *out)
+{
+    for (int i = 0; i < out->ndim; i++)
+        if (out->stride[i] == 0 && out->size[i] > 1)
+            return tp_fail(TP_ERR_RUNTIME, "unsupported operation: more than one element of the written-to tensor refers to a single "
+                           "memory location. Please clone() the tensor before performing the operation.");
+    return true;
+}
+
+static bool check_overlap(const plan *p, const tp_tensor *out)
+{
+    for (int i = 0; i < p->form->program.input_count; i++) {
+        const tp_tensor *t = p->input[i];
+        if (t && t->storage == out->storage && !tp_tensor_same_place(t, out) && tp_tensor_overlaps(t, out) &&
+            tp_tensor_is_dense(t) && tp_tensor_is_dense(out))
+            return tp_fail(TP_ERR_RUNTIME, "unsupported operation: some elements of the input tensor and the written-to tensor refer "
+                           "to a single memory location. Please clone() the tensor before performing the operation.");
+    }
+    return true;
+}
+
+/* ---- running ---- */
+
+static bool has_steps(const tp_op *op, const tp_tile_program *p, tp_compute compute, tp_dtype common)
+{
+    for (int i = 0; i < p->step_count; i++)
+        if (!tp_tile_has((tp_prim)p->step[i].prim, compute))
+            return tp_fail(TP_ERR_UNIMPLEMENTED, "\"%s_cpu\" not implemented for '%s'", op->base ? op->base->name : op->name, tp_dtypes[common].title);
+    return true;
+}
+
+/* Where an operand of the loop stands: a tensor's memory, or a number converted once to the common type. */
+static void place_operand(const plan *p, const tp_tensor *t, tp_tile_operand *operand, int64_t *stride)
+{
+    int64_t bytes = (int64_t)tp_dtype_bytes((tp_dtype)t->dtype);
+    operand->data = tp_tensor_data(t);
+    operand->dtype = t->dtype;
+    operand->stride = stride;
+    for (int d = 0; d < p->ndim; d++)
+        stride[d] = stride_at(p, t, d) * bytes;
+}
+
+static void run_loop(const plan *p, const tp_value *arg, tp_tensor *out, tp_compute compute)
+{
+    static const int64_t still[TP_MAX_DIMS];
+    const tp_tile_program *program = &p->form->program;
+    int64_t stride[TP_TILE_OPERANDS][TP_MAX_DIMS];
+    _Alignas(16) char number[TP_TILE_OPERANDS][16];
+    tp_scalar scalar[TP_TILE_REGISTERS];
+    tp_tile_loop loop = { .ndim = (uint8_t)p->ndim, .compute = (uint8_t)compute, .size = p->size, .scalar = scalar };
+
+    place_operand(p, out, &loop.operand[0], stride[0]);
+    for (int i = 0; i < program->input_count; i++) {
+        tp_tile_operand *operand = &loop.operand[1 + i];
+        if (p->input[i]) {
+            place_operand(p, p->input[i], operand, stride[1 + i]);
+            continue;
+        }
+        tp_scalar_write(tp_as_scalar(arg[p->form->input[i]]), number[i], p->common);
+        *operand = (tp_tile_operand){ number[i], (uint8_t)p->common, still };
+    }
+    for (int i = 0; i < program->scalar_count; i++)
+        scalar[i] = p->form->scalar[i].arg < 0 ? p->form->scalar[i].constant : tp_as_scalar(arg[p->form->scalar[i].arg]);
+    tp_tile_run(program, &loop);
+}
+
+/* One step over small contiguous operands of one type: no loop is built. */
+static bool run_small(const plan *p, tp_tensor *out, tp_compute compute)
+{
+    const tp_tile_program *program = &p->form->program;
+    if (program->step_count != 1 || program->scalar_count || out->numel > TP_TILE || !tp_tensor_is_contiguous(out) ||
+        out->dtype != p->common || compute != tp_tile_compute(p->common) ||
+        tp_dtype_bytes(p->common) != tp_compute_bytes(compute))
+        return false;
+    const void *in[3] = { 0 };
+    const uint8_t operand[3] = { program->step->a, program->step->b, program->step->c };
+    for (int i = 0; i < program->input_count; i++)
+        if (!p->input[i] || p->input[i]->dtype != p->common || p->input[i]->numel != out->numel ||
+            p->input[i]->ndim != out->ndim || !tp_tensor_is_contiguous(p->input[i]))
+            return false;
+    for (int i = 0; i < 3 && i < tp_prim_operands((tp_prim)program->step->prim); i++)
+        in[i] = tp_tensor_data(p->input[operand[i]]);
+    tp_tile_run_small((tp_prim)program->step->prim, compute, out->numel, tp_tensor_data(out), in);
+    return true;
+}
+
+/* copy_ computes in the type it reads, everything else in the common type. */
+static tp_compute compute_type(const tp_op *op, const plan *p)
+{
+    if (op->pointwise->promotion == TP_PROMOTE_INTO && p->form->program.input_count && p->input[p->form->program.input_count - 1])
+        return tp_tile_compute((tp_dtype)p->input[p->form->program.input_count - 1]->dtype);
+    return tp_tile_compute(p->common);
+}
+
+static bool run_into(const tp_op *op, const plan *p, const tp_value *arg, tp_tensor *out)
+{
+    tp_compute compute = compute_type(op, p);
+    if (!has_steps(op, &p->form->program, compute, p->common))
+        return false;
+    if (out->numel && !run_small(p, out, compute))
+        run_loop(p, arg, out, compute);
+    return true;
+}
+
+static tp_device device_of(const plan *p)
+{
+    for (int i = 0; i < p->form->program.input_count; i++)
+        if (p->input[i] && (p->input[i]->ndim || p->ndim == 0))
+            return p->input[i]->device;
+    return (tp_device){ TP_CPU, -1 };
+}
+
+static void fill_geometry(const plan *p, tp_geometry *out)
+{
+    out->dtype = (uint8_t)p->result;
+    out->ndim = (uint8_t)p->ndim;
+    out->unknown = false;
+    out->device = device_of(p);
+    out->offset = 0;
+    memcpy(out->size, p->size, (size_t)p->ndim * sizeof *p->size);
+    result_strides(p, out->stride);
+}
+
+bool tp_infer_pointwise(const tp_op *op, const tp_value *arg, tp_geometry *out)
+{
+    plan p;
+    if (!make_plan(op, arg, &p))
+        return false;
+    fill_geometry(&p, out);
+    return true;
+}
+
+/* The checks of the entry (`check` lines) run first: they may say more than promotion would. */
+static bool checked(const tp_op *op, const tp_value *arg)
+{
+    const tp_op *base = op->base ? op->base : op;
+    return !base->check || base->check(arg);
+}
+
+static bool run_inplace(const tp_op *op, const plan *p, const tp_value *arg, tp_value *result)
+{
+    tp_tensor *self = arg[0].tensor;
+    if (!check_castable(p->result, (tp_dtype)self->dtype) || !tp_check_written(self) || !check_inplace_shape(p, self) ||
+        !check_overlap(p, self) || !run_into(op, p, arg, self))
+        return false;
+    *result = tp_of_tensor(tp_tensor_ref(self));
+    return true;
+}
+
+static bool run_out(const tp_op *op, const plan *p, const tp_value *arg, tp_value *result)
+{
+    tp_tensor *out = arg[op->arg_count - 1].tensor;
+    if (!check_castable(p->result, (tp_dtype)out->dtype))
+        return false;
+    if (!same_sizes(p, out) && !tp_tensor_resize(out, p->ndim, p->size))
+        return false;
+    if (!tp_check_written(out) || !check_overlap(p, out) || !run_into(op, p, arg, out))
+        return false;
+    *result = tp_of_tensor(tp_tensor_ref(out));
+    return true;
+}
+
+bool tp_run_pointwise(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    plan p;
+    if (!checked(op, arg) || !make_plan(op, arg, &p))
+        return false;
+    if (op->variant == TP_INPLACE)
+        return run_inplace(op, &p, arg, result);
+    if (op->variant == TP_OUT)
+        return run_out(op, &p, arg, result);
+
+    tp_geometry g;
+    fill_geometry(&p, &g);
+    tp_tensor *out = tp_tensor_new_as(&g);
+    if (!out || !run_into(op, &p, arg, out)) {
+        tp_tensor_unref(out);
+        return false;
+    }
+    *result = tp_of_tensor(out);
+    return true;
+}
