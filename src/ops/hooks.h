@@ -48,6 +48,5 @@ bool tp_run_list_view(const tp_op *op, const tp_value *arg, tp_value *result);  
 bool tp_run_meta(const tp_op *op, const tp_value *arg, tp_value *result);       /* sizes without memory: infer alone */
 bool tp_infer_pointwise(const tp_op *op, const tp_value *arg, tp_geometry *out);
 bool tp_infer_pointwise_sym(const tp_op *op, const tp_value *arg, tp_sym_geometry *out);
-bool tp_infer_reduction(const tp_op *op, const tp_value *arg, tp_geometry *out);
 
 #endif

@@ -1,0 +1,77 @@
+/* copy.c - copies as tile programs without a step. */
+#include "ops/copy.h"
+
+#include "tile/tile.h"
+
+static const tp_tile_program from_input = { .input_count = 1, .register_count = 1, .output_count = 1 };
+static const tp_tile_program from_scalar = { .scalar_count = 1, .register_count = 1, .output_count = 1 };
+
+static void place(const tp_tensor *t, int ndim, const int64_t *size, tp_tile_operand *operand, int64_t *stride)
+{
+    int64_t bytes = (int64_t)tp_dtype_bytes((tp_dtype)t->dtype);
+    for (int d = 0; d < ndim; d++) {
+        int i = d - (ndim - t->ndim);
+        stride[d] = i < 0 || (t->size[i] == 1 && size[d] != 1) ? 0 : t->stride[i] * bytes;
+    }
+    *operand = (tp_tile_operand){ tp_tensor_data(t), t->dtype, stride };
+}
+
+/* A conversion computes in the type it reads: an i64 reaches an f16 in one rounding. */
+void tp_copy(tp_tensor *to, const tp_tensor *from)
+{
+    int64_t stride[2][TP_MAX_DIMS];
+    tp_tile_loop loop = { .ndim = to->ndim, .compute = (uint8_t)tp_tile_compute((tp_dtype)from->dtype), .size = to->size };
+    if (!to->numel)
+        return;
+    place(to, to->ndim, to->size, &loop.operand[0], stride[0]);
+    place(from, to->ndim, to->size, &loop.operand[1], stride[1]);
+    tp_tile_run(&from_input, &loop);
+}
+
+void tp_fill(tp_tensor *to, tp_scalar value)
+{
+    int64_t stride[TP_MAX_DIMS];
+    tp_tile_loop loop = { .ndim = to->ndim, .compute = (uint8_t)tp_tile_compute((tp_dtype)to->dtype), .size = to->size, .scalar = &value };
+    if (!to->numel)
+        return;
+    place(to, to->ndim, to->size, &loop.operand[0], stride);
+    tp_tile_run(&from_scalar, &loop);
+}
+
+static tp_tensor *copied(const tp_tensor *t, tp_dtype d, const int64_t *stride)
+{
+    tp_tensor *fresh = tp_tensor_new_on(t->device, d, t->ndim, t->size, stride);
+    if (fresh && t->device.type == TP_CPU)
+        tp_copy(fresh, t);
+    return fresh;
+}
+
+tp_tensor *tp_clone(const tp_tensor *t, tp_format format)
+{
+    int64_t stride[TP_MAX_DIMS];
+    switch (format) {
+    case TP_FORMAT_PRESERVE:
+        tp_strides_like(t, t->ndim, t->size, stride);
+        break;
+    case TP_FORMAT_CHANNELS_LAST: case TP_FORMAT_CHANNELS_LAST_3D:
+        tp_strides_channels_last(t->ndim, t->size, stride);
+        break;
+    default:
+        tp_strides_row_major(t->ndim, t->size, stride);
+    }
+    return copied(t, (tp_dtype)t->dtype, stride);
+}
+
+tp_tensor *tp_contiguous(const tp_tensor *t)
+{
+    return tp_tensor_is_contiguous(t) ? tp_tensor_ref(t) : copied(t, (tp_dtype)t->dtype, NULL);
+}
+
+tp_tensor *tp_cast(const tp_tensor *t, tp_dtype d)
+{
+    if (t->dtype == d)
+        return tp_tensor_ref(t);
+    int64_t stride[TP_MAX_DIMS];
+    tp_strides_like(t, t->ndim, t->size, stride);
+    return copied(t, d, stride);
+}

@@ -1,0 +1,17 @@
+/* copy.h - moving elements between tensors, below every layer: no gradient, no version, no recording.
+ *
+ * Kernels and variants stand on these; users' copies are the ops copy_, clone and contiguous. */
+#ifndef TP_OPS_COPY_H
+#define TP_OPS_COPY_H
+
+#include "tensor/tensor.h"
+
+/* to[...] = from[...], converted and broadcast; `from` must broadcast to the sizes of `to`. Overlap is the caller's care. */
+TP_API void tp_copy(tp_tensor *to, const tp_tensor *from);
+TP_API void tp_fill(tp_tensor *to, tp_scalar value);
+/* A fresh tensor with the same elements; PRESERVE keeps a dense order of dims. */
+TP_API TP_CHECK tp_tensor *tp_clone(const tp_tensor *t, tp_format format);
+TP_API TP_CHECK tp_tensor *tp_contiguous(const tp_tensor *t);       /* itself, counted, when it is row-major already */
+TP_API TP_CHECK tp_tensor *tp_cast(const tp_tensor *t, tp_dtype d); /* itself, counted, when it has the type already */
+
+#endif

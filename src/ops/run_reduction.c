@@ -1,0 +1,110 @@
+/* run_reduction.c - reductions and scans: which dims, which compute type, then the tile executor. */
+#include <string.h>
+
+#include "ops/copy.h"
+#include "ops/hooks.h"
+#include "ops/run_results.h"
+
+/* Which dims an argument names: an integer, a list, or none for all. An empty list means all too. False: bad dim. */
+static bool dims_of(const tp_tensor *self, tp_value v, uint64_t *mask)
+{
+    int64_t dim[TP_MAX_DIMS];
+    uint64_t all = self->ndim == 64 ? ~(uint64_t)0 : ((uint64_t)1 << self->ndim) - 1;
+    int n = v.tag == TP_NONE ? 0 : tp_as_ints(v, dim, TP_MAX_DIMS, 0);
+    if (n < 0)
+        return false;
+    *mask = n == 0 ? all : 0;
+    int64_t range = self->ndim ? self->ndim : 1;
+    for (int i = 0; i < n; i++) {
+        int64_t d = dim[i] < 0 ? dim[i] + range : dim[i];
+        if (d < 0 || d >= range)
+            return tp_fail(TP_ERR_INDEX, "Dimension out of range (expected to be in range of [%lld, %lld], but got %lld)",
+                           LL(-range), LL(range - 1), LL(dim[i]));
+        if (*mask >> d & 1)
+            return tp_fail(TP_ERR_RUNTIME, "dim %lld appears multiple times in the list of dims", LL(d));
+        *mask |= (uint64_t)1 << d;
+    }
+    *mask &= all;
+    return true;
+}
+
+/* Sums, products and norms compute in the type of the result; choices among elements in the type of the elements. */
+static tp_compute compute_type(tp_reduction r, const tp_tensor *self, const tp_tensor *out)
+{
+    switch (r) {
+    case TP_REDUCE_max: case TP_REDUCE_min: case TP_REDUCE_any: case TP_REDUCE_all: case TP_REDUCE_argmax:
+    case TP_REDUCE_argmin: case TP_REDUCE_max_index: case TP_REDUCE_min_index: case TP_REDUCE_count_nonzero:
+    case TP_REDUCE_var: case TP_REDUCE_std: case TP_REDUCE_var_mean: case TP_REDUCE_std_mean:
+        return tp_tile_compute((tp_dtype)self->dtype);
+    default:
+        return tp_tile_compute(tp_dtype_is_complex((tp_dtype)self->dtype) ? (tp_dtype)self->dtype : (tp_dtype)out->dtype);
+    }
+}
+
+/* Output strides over the dims of the input: 0 where a dim is reduced. */
+static void spread_strides(const tp_tensor *self, const tp_tensor *out, uint64_t mask, int64_t *stride)
+{
+    int64_t bytes = (int64_t)tp_dtype_bytes((tp_dtype)out->dtype);
+    bool kept = out->ndim == self->ndim;
+    for (int d = 0, o = 0; d < self->ndim; d++) {
+        bool gone = mask >> d & 1;
+        stride[d] = gone ? 0 : out->stride[o] * bytes;
+        o += kept || !gone;
+    }
+}
+
+static bool fill_reduction(const tp_op *op, const tp_value *arg, tp_tensor **out)
+{
+    static const tp_tile_program element = { .input_count = 1, .register_count = 1, .output_count = 1 };
+    const tp_reducing *r = op->reducing;
+    const tp_tensor *self = arg[0].tensor;
+    uint64_t mask;
+    if (!dims_of(self, r->dim < 0 ? tp_none() : arg[r->dim], &mask))
+        return false;
+    tp_reduction how = (tp_reduction)r->reduction;
+    int outputs = how == TP_REDUCE_max_index || how == TP_REDUCE_min_index || how == TP_REDUCE_var_mean || how == TP_REDUCE_std_mean ? 2 : 1;
+    int64_t stride[3][TP_MAX_DIMS];
+    tp_tile_loop loop = { .ndim = self->ndim, .size = self->size, .compute = (uint8_t)compute_type(how, self, out[0]) };
+    for (int i = 0; i < outputs; i++) {
+        spread_strides(self, out[i], mask, stride[i]);
+        loop.operand[i] = (tp_tile_operand){ tp_tensor_data(out[i]), out[i]->dtype, stride[i] };
+    }
+    for (int d = 0; d < self->ndim; d++)
+        stride[2][d] = self->stride[d] * (int64_t)tp_dtype_bytes((tp_dtype)self->dtype);
+    loop.operand[outputs] = (tp_tile_operand){ tp_tensor_data(self), self->dtype, stride[2] };
+    double parameter = r->parameter < 0 || arg[r->parameter].tag == TP_NONE ? r->constant : tp_as_double(arg[r->parameter]);
+    if (out[0]->numel)
+        tp_tile_reduce(r->form ? &r->form->program : &element, how, parameter, mask, &loop);
+    return true;
+}
+
+static bool fill_scan(const tp_op *op, const tp_value *arg, tp_tensor **out)
+{
+    const tp_reducing *r = op->reducing;
+    const tp_tensor *self = arg[0].tensor;
+    uint64_t mask;
+    if (!dims_of(self, arg[r->dim], &mask))
+        return false;
+    int outputs = op->result_count;
+    int64_t stride[3][TP_MAX_DIMS];
+    tp_tile_loop loop = { .ndim = self->ndim, .size = self->size, .compute = (uint8_t)tp_tile_compute((tp_dtype)out[0]->dtype) };
+    for (int i = 0; i <= outputs; i++) {
+        const tp_tensor *t = i < outputs ? out[i] : self;
+        for (int d = 0; d < t->ndim; d++)
+            stride[i][d] = t->stride[d] * (int64_t)tp_dtype_bytes((tp_dtype)t->dtype);
+        loop.operand[i] = (tp_tile_operand){ tp_tensor_data(t), t->dtype, stride[i] };
+    }
+    if (self->ndim == 0) {
+        tp_copy(out[0], self);
+        if (outputs == 2)
+            tp_fill(out[1], tp_scalar_int(0));
+    } else if (self->numel) {
+        tp_tile_scan((tp_reduction)r->reduction, __builtin_ctzll(mask), &loop);
+    }
+    return true;
+}
+
+bool tp_run_reduction(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    return tp_run_results(op, arg, op->kind == TP_LIKE_SCAN ? fill_scan : fill_reduction, result);
+}

@@ -1,0 +1,238 @@
+/* run_results.c - ops whose results are laid out by a shape rule and filled by a kernel, in all three variants.
+ *
+ * Functional: results are made as the rule says. Out: the given tensors are used directly when they have the rule's type
+ * and layout and share no memory with an argument, else a fresh one is filled and copied over. In-place: the functional
+ * op runs and its result is copied into the first argument. An op that exists first in place writes the first argument
+ * itself; its functional twin works on a clone. */
+#include "ops/run_results.h"
+
+#include <string.h>
+
+#include "ops/copy.h"
+#include "ops/hooks.h"
+#include "ops/run.h"
+
+enum { MOST_RESULTS = 8 };
+
+static bool shares_memory(const tp_tensor *out, tp_value v)
+{
+    if (v.tag == TP_TENSOR)
+        return v.tensor != out && tp_tensor_overlaps(out, v.tensor);
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (shares_memory(out, v.list->item[i]))
+            return true;
+    return false;
+}
+
+static bool usable(const tp_op *op, const tp_value *arg, const tp_tensor *out, const tp_geometry *g)
+{
+    if (out->dtype != g->dtype)
+        return false;
+    for (int i = 0; i < out->ndim; i++)
+        if (out->size[i] != 1 && out->stride[i] != g->stride[i])
+            return false;
+    for (int i = 0; i < op->arg_count; i++)
+        if (!op->arg[i].written && shares_memory(out, arg[i]))
+            return false;
+    return true;
+}
+
+static bool same_sizes(const tp_tensor *t, const tp_geometry *g)
+{
+    return t->ndim == g->ndim && memcmp(t->size, g->size, (size_t)g->ndim * sizeof *g->size) == 0;
+}
+
+/* Brings an `out` argument to the size of the result. */
+static bool prepare_out(tp_tensor *out, const tp_geometry *g)
+{
+    if (!tp_dtype_can_cast((tp_dtype)g->dtype, (tp_dtype)out->dtype))
+        return tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[g->dtype].title, tp_dtypes[out->dtype].title);
+    return same_sizes(out, g) || tp_tensor_resize(out, g->ndim, g->size);
+}
+
+static bool run_out(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_value *result)
+{
+    const tp_op *base = op->base;
+    int first = op->arg_count - base->result_count;
+    tp_geometry g[MOST_RESULTS];
+    tp_tensor *filled[MOST_RESULTS] = { 0 };
+    bool ok = base->infer(base, arg, g);
+    for (int i = 0; ok && i < base->result_count; i++) {
+        tp_tensor *out = arg[first + i].tensor;
+        if (g[i].unknown)
+            continue;
+        ok = prepare_out(out, &g[i]);
+        if (ok)
+            ok = (filled[i] = usable(op, arg, out, &g[i]) ? tp_tensor_ref(out) : tp_tensor_new_as(&g[i])) != NULL;
+    }
+    ok = ok && fill(base, arg, filled);
+    for (int i = 0; ok && i < base->result_count; i++) {
+        tp_tensor *out = arg[first + i].tensor;
+        if (filled[i] == out)
+            continue;
+        ok = (g[i].unknown ? tp_tensor_resize(out, filled[i]->ndim, filled[i]->size) : true) && tp_check_written(out);
+        if (ok)
+            tp_copy(out, filled[i]);
+    }
+    for (int i = 0; i < base->result_count; i++) {
+        tp_tensor_unref(filled[i]);
+        if (ok)
+            result[i] = tp_of_tensor(tp_tensor_ref(arg[first + i].tensor));
+    }
+    return ok;
+}
+
+static bool run_fresh(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_tensor **out)
+{
+    tp_geometry g[MOST_RESULTS];
+    bool ok = op->infer(op, arg, g);
+    for (int i = 0; ok && i < op->result_count; i++)
+        if (!g[i].unknown)
+            ok = (out[i] = tp_tensor_new_as(&g[i])) != NULL;
+    ok = ok && fill(op, arg, out);
+    for (int i = 0; !ok && i < op->result_count; i++) {
+        tp_tensor_unref(out[i]);
+        out[i] = NULL;
+    }
+    return ok;
+}
+
+static bool run_inplace(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_value *result)
+{
+    tp_tensor *self = arg[0].tensor, *fresh[MOST_RESULTS] = { 0 };
+    if (!tp_check_written(self) || !run_fresh(op->base, arg, fill, fresh))
+        return false;
+    bool ok = true;
+    if (!tp_dtype_can_cast((tp_dtype)fresh[0]->dtype, (tp_dtype)self->dtype))
+        ok = tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[fresh[0]->dtype].title, tp_dtypes[self->dtype].title);
+    if (ok)
+        tp_copy(self, fresh[0]);
+    tp_tensor_unref(fresh[0]);
+    if (ok)
+        *result = tp_of_tensor(tp_tensor_ref(self));
+    return ok;
+}
+
+bool tp_run_results(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_value *result)
+{
+    if (op->base && op->variant == TP_OUT)
+        return run_out(op, arg, fill, result);
+    if (op->base && op->variant == TP_INPLACE)
+        return run_inplace(op, arg, fill, result);
+    tp_tensor *out[MOST_RESULTS] = { 0 };
+    if (!run_fresh(op, arg, fill, out))
+        return false;
+    for (int i = 0; i < op->result_count; i++)
+        result[i] = tp_of_tensor(out[i]);
+    return true;
+}
+
+static bool call_kernel(const tp_op *op, const tp_value *arg, tp_tensor **out)
+{
+    return op->kernel(arg, out);
+}
+
+bool tp_run_kernel(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    return tp_run_results(op, arg, call_kernel, result);
+}
+
+bool tp_run_metadata(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    tp_geometry g[MOST_RESULTS];
+    tp_tensor *out[MOST_RESULTS] = { arg[0].tensor };
+    if ((op->infer && !op->infer(op, arg, g)) || !op->kernel(arg, out))
+        return false;
+    *result = tp_of_tensor(tp_tensor_ref(arg[0].tensor));
+    return true;
+}
+
+/* The functional twin, or the out form, of an op that exists first in place. */
+bool tp_run_variant(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    tp_value changed[64];
+    memcpy(changed, arg, op->base->arg_count * sizeof *arg);
+    tp_tensor *work = tp_clone(arg[0].tensor, TP_FORMAT_PRESERVE);
+    if (!work)
+        return false;
+    changed[0] = tp_of_tensor(work);
+    bool ok = op->base->run(op->base, changed, result);
+    tp_tensor_unref(work);
+    if (!ok || op->variant != TP_OUT)
+        return ok;
+    tp_tensor *out = arg[op->arg_count - 1].tensor, *made = result->tensor;
+    ok = tp_tensor_resize(out, made->ndim, made->size);
+    if (ok) {
+        tp_copy(out, made);
+        *result = tp_of_tensor(tp_tensor_ref(out));
+    }
+    tp_tensor_unref(made);
+    return ok;
+}
+
+bool tp_run_view(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    tp_geometry g;
+    const tp_tensor *self = arg[0].tensor;
+    if (!op->infer(op, arg, &g))
+        return false;
+    tp_tensor *view = tp_tensor_view(self, g.ndim, g.size, g.stride, g.offset);
+    if (!view)
+        return false;
+    view->dtype = g.dtype;
+    *result = tp_of_tensor(view);
+    return true;
+}
+
+bool tp_run_list_view(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    return op->open(op, arg, result);
+}
+
+bool tp_run_open(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    return op->open(op, arg, result);
+}
+
+/* ---- tensors without memory ---- */
+
+static bool meta_fill(const tp_op *op, const tp_value *arg, tp_tensor **out)
+{
+    char name[128];
+    (void)arg;
+    for (int i = 0; i < op->result_count; i++)
+        if (!out[i])
+            return tp_fail(TP_ERR_UNIMPLEMENTED, "%s: the size of its result depends on data, which a meta tensor does not have", tp_op_full_name(op, name));
+    return true;
+}
+
+bool tp_run_meta(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    const tp_op *base = op->base ? op->base : op;
+    tp_geometry g[MOST_RESULTS];
+    if (op->variant == TP_INPLACE) {
+        if (base->infer && base->variant != TP_INPLACE && !base->infer(base, arg, g))
+            return false;
+        *result = tp_of_tensor(tp_tensor_ref(arg[0].tensor));
+        return true;
+    }
+    if (!base->infer)
+        return op->run(op, arg, result);
+    if (op->variant == TP_OUT) {
+        int first = op->arg_count - base->result_count;
+        if (!base->infer(base, arg, g))
+            return false;
+        for (int i = 0; i < base->result_count; i++)
+            if (!prepare_out(arg[first + i].tensor, &g[i]))
+                return false;
+        for (int i = 0; i < base->result_count; i++)
+            result[i] = tp_of_tensor(tp_tensor_ref(arg[first + i].tensor));
+        return true;
+    }
+    tp_tensor *out[MOST_RESULTS] = { 0 };
+    if (!run_fresh(op, arg, meta_fill, out))
+        return false;
+    for (int i = 0; i < op->result_count; i++)
+        result[i] = tp_of_tensor(out[i]);
+    return true;
+}
