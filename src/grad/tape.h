@@ -1,0 +1,188 @@
+/* tape.h - the tape: nodes that know how to send gradients back, and what a tensor remembers of them.
+ *
+ *     y = f(a, b)          y ──grad_fn──► node f ──edge 0──► node that made a (or AccumulateGrad of the leaf a)
+ *                                                ──edge 1──► node that made b
+ *
+ * Counted edges point one way: tensor to node, node to node, node to saved tensors. A saved *result* is kept without its
+ * node, a leaf's AccumulateGrad is borrowed by the leaf, so no cycle arises in C; what Python adds is seen by its collector.
+ * Always: `slot` of a node has one entry per result of the forward call, `edge` one per differentiable input. A node with a
+ * larger sequence number was made later. Freeing a chain of a million nodes uses no stack. */
+#ifndef TP_GRAD_TAPE_H
+#define TP_GRAD_TAPE_H
+
+#include <pthread.h>
+
+#include "ops/dispatch.h"
+
+typedef struct tp_grad_node tp_grad_node;
+
+typedef struct tp_edge {
+    tp_grad_node *node;         /* counted; NULL: nobody wants this gradient */
+    uint32_t      slot;         /* which result of that node's forward call */
+} tp_edge;
+
+/* What the engine must know of a result to bring a gradient to its form. */
+typedef struct tp_slot {
+    uint8_t   dtype, ndim;
+    bool      defined;          /* false: the result was no tensor, or not differentiable */
+    tp_device device;
+    int64_t  *size;             /* owned; NULL for 0-d */
+    struct tp_symbolic *symbolic;   /* owned, may be NULL: symbolic sizes */
+} tp_slot;
+
+/* A hook: a Python callable behind callbacks. */
+typedef struct tp_hook {
+    struct tp_hook *next;       /* owned, in order of registration */
+    int64_t    id;
+    tp_handle *callable;        /* counted */
+    /* May replace gradients in place (owned values). False: the error is set. `results` is NULL for pre hooks. */
+    bool     (*call)(struct tp_hook *h, tp_value *gradients, size_t count, tp_value *results, size_t result_count);
+} tp_hook;
+
+typedef struct tp_grad_kind {
+    /* Gradients of the results to gradients of the edges (owned by the caller; none: undefined). */
+    bool (*apply)(tp_grad_node *n, const tp_value *g, tp_value *out);
+    void (*release)(tp_grad_node *n);               /* forget what was saved; may be NULL */
+    void (*free)(tp_grad_node *n);                  /* fini of the kind's own fields; may be NULL */
+    const char *(*name)(const tp_grad_node *n);     /* "AddBackward0" */
+    bool undefined_ok;                              /* apply takes undefined gradients as they are */
+} tp_grad_kind;
+
+struct tp_grad_node {
+    tp_count  refs;
+    bool      released;         /* saved values are gone: a second backward fails */
+    uint64_t  sequence;
+    const tp_grad_kind *kind;
+    uint32_t  edge_count, slot_count;
+    tp_edge  *edge;             /* owned array behind the struct, or heap */
+    tp_slot  *slot;             /* owned array */
+    tp_hook  *pre_hooks, *post_hooks;
+    tp_hook **slot_hooks;       /* owned array of slot_count lists, may be NULL: Tensor.register_hook */
+    struct tp_capture *retain;  /* owned list: tensors whose .grad is kept (retain_grad) */
+    void     *wrapper;          /* borrowed: its Python object, may be NULL */
+    tp_handle *metadata;        /* counted, may be NULL: anomaly mode's stack, node.metadata */
+};
+
+/* What a tensor remembers; tp_tensor.autograd. Written by grad/ only. */
+typedef struct tp_autograd {
+    tp_attached attached;
+    bool          requires_grad;    /* of a leaf; others require it when grad_fn is set */
+    bool          retains_grad;
+    bool          own_version;      /* made by .data: does not share the storage's counter */
+    uint8_t       view_origin;      /* tp_view_origin */
+    uint32_t      slot;
+    atomic_uint   version;          /* when own_version */
+    tp_tensor    *grad;             /* counted, may be NULL */
+    tp_grad_node *grad_fn;          /* counted, may be NULL */
+    tp_grad_node *accumulate;       /* borrowed, may be NULL: the leaf's AccumulateGrad while it lives */
+    tp_hook      *hooks;            /* of a leaf: run by AccumulateGrad; others sit in slot_hooks */
+    tp_hook      *post_accumulate;  /* register_post_accumulate_grad_hook */
+    tp_tensor    *view_base;        /* counted, may be NULL: the tensor this is a view of, never itself a view */
+    uint32_t      view_version;     /* version at which grad_fn of a view was right */
+    int64_t       view_offset;      /* geometry seen from the base when the view was made */
+    tp_tensor    *tangent;          /* counted, may be NULL: forward mode */
+    tp_handle    *python;           /* counted, may be NULL: _backward_hooks dict and the like */
+} tp_autograd;
+
+typedef enum tp_view_origin {
+    TP_VIEW_PLAIN,
+    TP_VIEW_NO_GRAD,            /* made under no_grad: writing to it with grad on is an error */
+    TP_VIEW_MULTI,              /* one of several views of one call (split, unbind) */
+    TP_VIEW_INFERENCE,
+    TP_VIEW_FUNCTION,           /* returned by a custom Function */
+} tp_view_origin;
+
+/* ---- tensors ---- */
+TP_API TP_CHECK tp_autograd *tp_autograd_of(tp_tensor *t);          /* made when absent */
+TP_API bool tp_requires_grad(const tp_tensor *t);
+TP_API TP_CHECK bool tp_set_requires_grad(tp_tensor *t, bool on);   /* PyTorch's errors for integers and non-leaves */
+TP_API bool tp_is_leaf(const tp_tensor *t);
+/* Borrowed; NULL for leaves. Views whose base was written since are given a new node first. */
+TP_API TP_CHECK bool tp_grad_fn(tp_tensor *t, tp_grad_node **out, uint32_t *slot);
+/* The edge gradients of t flow to: its grad_fn, or the AccumulateGrad of a leaf. Counted; node NULL when it needs none. */
+TP_API TP_CHECK bool tp_gradient_edge(tp_tensor *t, tp_edge *out);
+TP_API uint32_t tp_version(const tp_tensor *t);
+TP_API void tp_bump_version(tp_tensor *t);
+TP_API TP_CHECK tp_tensor *tp_detach(const tp_tensor *t);           /* shares storage and version; no history; not a view */
+TP_API TP_CHECK bool tp_retain_grad(tp_tensor *t);
+TP_API TP_CHECK bool tp_set_grad(tp_tensor *t, tp_tensor *grad);    /* counted by t; NULL clears. Checks as PyTorch */
+/* Makes `t` a result of `node`: its grad_fn is that node at that slot. */
+TP_API TP_CHECK bool tp_set_history(tp_tensor *t, tp_grad_node *node, uint32_t slot);
+/* The tensor was written in place by an op whose node is `node`: rebases its history, through its base if it is a view. */
+TP_API TP_CHECK bool tp_rebase_history(tp_tensor *t, tp_grad_node *node, uint32_t slot);
+TP_API TP_CHECK bool tp_set_view(tp_tensor *view, tp_tensor *base, tp_view_origin origin);
+/* PyTorch's error when t may not be written in place now. */
+TP_API TP_CHECK bool tp_check_inplace(tp_tensor *t, bool requires_grad);
+
+/* ---- nodes ---- */
+TP_API TP_CHECK tp_grad_node *tp_grad_node_new(const tp_grad_kind *kind, size_t bytes, uint32_t edges, uint32_t slots);
+TP_API void tp_grad_node_free(tp_grad_node *n);                     /* the count has reached zero; uses no stack */
+TP_API TP_CHECK bool tp_slot_describe(tp_grad_node *n, uint32_t slot, const tp_tensor *result);
+static inline tp_grad_node *tp_grad_node_ref(tp_grad_node *n) { tp_count_up(&n->refs); return n; }
+static inline void tp_grad_node_unref(tp_grad_node *n)
+{
+    if (n && tp_count_down(&n->refs))
+        tp_grad_node_free(n);
+}
+/* Hooks; `id` names one for removal. A node's list is the caller's field. */
+TP_API TP_CHECK bool tp_hook_add(tp_hook **list, int64_t id, tp_handle *callable,
+                                 bool (*call)(tp_hook *, tp_value *, size_t, tp_value *, size_t), bool first);
+TP_API void tp_hook_remove(tp_hook **list, int64_t id);
+TP_API TP_CHECK tp_hook **tp_tensor_hooks(tp_tensor *t);            /* the list Tensor.register_hook adds to */
+
+/* ---- saved values ---- */
+typedef struct tp_saved {
+    tp_value value;             /* owned; a tensor result without its history */
+    uint32_t version;
+    uint32_t slot;
+    bool     is_result, packed; /* packed: `value` is what a pack hook gave */
+    bool     requires_grad;
+} tp_saved;
+
+/* pack/unpack hooks of saved_tensors_hooks; tp_thread.saved_hooks points at the innermost. */
+typedef struct tp_saved_hooks {
+    struct tp_saved_hooks *outer;
+    bool (*pack)(struct tp_saved_hooks *h, tp_tensor *t, tp_value *out);
+    bool (*unpack)(tp_value packed, tp_value *out);
+    const char *disabled;       /* message when hooks are forbidden, may be NULL */
+    tp_handle *user;
+} tp_saved_hooks;
+
+TP_API TP_CHECK bool tp_save_value(tp_saved *s, tp_value v, bool is_result, uint32_t slot);
+/* Gives the value back, owned; checks the version; a saved result gets `node` as its grad_fn again. */
+TP_API TP_CHECK bool tp_saved_unpack(const tp_saved *s, tp_grad_node *node, tp_value *out);
+TP_API void tp_saved_release(tp_saved *s);
+
+/* A node of an op: what the autograd layer makes. */
+typedef struct tp_op_node {
+    tp_grad_node node;
+    const tp_op *op;
+    uint64_t wanted;            /* by argument index */
+    uint8_t *list_length;       /* owned, may be NULL: tensors in each list argument */
+    tp_saved saved[];           /* op->save_count */
+} tp_op_node;
+TP_API const tp_grad_kind tp_op_node_kind, tp_accumulate_kind, tp_copy_slices_kind;
+
+typedef struct tp_accumulate_node {
+    tp_grad_node node;
+    tp_tensor   *leaf;          /* counted */
+    pthread_mutex_t lock;
+} tp_accumulate_node;
+
+/* ---- running backward ---- */
+typedef struct tp_backward_request {
+    const tp_edge *root;        /* where to begin, borrowed */
+    const tp_value *gradient;   /* one per root; a tensor, or none for ones */
+    size_t  root_count;
+    const tp_edge *input;       /* grad(): what is asked for; NULL: accumulate into leaves */
+    size_t  input_count;
+    tp_value *captured;         /* one per input, owned afterwards; none where unreachable */
+    bool    keep_graph, create_graph;
+    bool    accumulate;         /* backward(inputs=…): captured gradients are accumulated instead */
+} tp_backward_request;
+TP_API TP_CHECK bool tp_backward_run(const tp_backward_request *request);
+
+/* Switches the autograd layer on; called once when the library loads. */
+void tp_grad_init(void);
+
+#endif
