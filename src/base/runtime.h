@@ -18,6 +18,9 @@ typedef struct tp_wrapper_hooks {
     void (*drop)(struct tp_tensor *t);
     bool (*may_touch)(void);                /* does this thread hold the GIL? */
     bool (*poll_interrupt)(void);           /* false: Ctrl-C, the error is set */
+    struct tp_handle *(*capture_stack)(void);   /* anomaly mode: where the user's program stands now */
+    bool (*report_stack)(const char *node, struct tp_handle *stack);    /* the warning that names that place */
+    bool (*warn)(const char *text);         /* UserWarning; false: the user made it an error */
     void (*release_gil)(void **state);      /* around work of more than about 20 microseconds */
     void (*restore_gil)(void **state);
 } tp_wrapper_hooks;
@@ -63,7 +66,8 @@ typedef struct tp_thread {
     void    *engine;                        /* grad: the backward run this thread works for */
     void    *saved_hooks;                   /* grad: pack and unpack hooks */
     void    *fake;                          /* trace: the fake mode */
-    void    *profile;
+    void    *dying;                         /* grad: nodes whose last owner left, freed one after another */
+    bool     burying;                       /* grad: the loop that frees them is running */
 } tp_thread;
 
 /* Both are hidden behind accessors for users of the shared library; inside it the thread struct is reached directly,

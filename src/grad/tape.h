@@ -26,8 +26,9 @@ typedef struct tp_slot {
     uint8_t   dtype, ndim;
     bool      defined;          /* false: the result was no tensor, or not differentiable */
     tp_device device;
-    int64_t  *size;             /* owned; NULL for 0-d */
-    struct tp_symbolic *symbolic;   /* owned, may be NULL: symbolic sizes */
+    int64_t  *size;             /* `small`, or owned when there are more dims */
+    int64_t   small[4];
+    tp_value  symbolic;         /* owned list of sizes when some are expressions, else none */
 } tp_slot;
 
 /* A hook: a Python callable behind callbacks. */
@@ -44,6 +45,7 @@ typedef struct tp_grad_kind {
     bool (*apply)(tp_grad_node *n, const tp_value *g, tp_value *out);
     void (*release)(tp_grad_node *n);               /* forget what was saved; may be NULL */
     void (*free)(tp_grad_node *n);                  /* fini of the kind's own fields; may be NULL */
+    void (*leave)(tp_grad_node *n);                 /* the last owner is gone: let no one find it; may be NULL */
     const char *(*name)(const tp_grad_node *n);     /* "AddBackward0" */
     bool undefined_ok;                              /* apply takes undefined gradients as they are */
 } tp_grad_kind;
@@ -58,7 +60,7 @@ struct tp_grad_node {
     tp_slot  *slot;             /* owned array */
     tp_hook  *pre_hooks, *post_hooks;
     tp_hook **slot_hooks;       /* owned array of slot_count lists, may be NULL: Tensor.register_hook */
-    struct tp_capture *retain;  /* owned list: tensors whose .grad is kept (retain_grad) */
+    tp_tensor **retain;         /* array of slot_count, may be NULL: tensors whose .grad is kept, borrowed while they live */
     void     *wrapper;          /* borrowed: its Python object, may be NULL */
     tp_handle *metadata;        /* counted, may be NULL: anomaly mode's stack, node.metadata */
 };
@@ -136,7 +138,8 @@ typedef struct tp_saved {
     uint32_t version;
     uint32_t slot;
     bool     is_result, packed; /* packed: `value` is what a pack hook gave */
-    bool     requires_grad;
+    bool     is_tensor, released;
+    bool   (*unpack)(tp_value packed, tp_value *out);
 } tp_saved;
 
 /* pack/unpack hooks of saved_tensors_hooks; tp_thread.saved_hooks points at the innermost. */
@@ -158,7 +161,7 @@ typedef struct tp_op_node {
     tp_grad_node node;
     const tp_op *op;
     uint64_t wanted;            /* by argument index */
-    uint8_t *list_length;       /* owned, may be NULL: tensors in each list argument */
+    bool     list_result;       /* its only result is a list: slots are the items */
     tp_saved saved[];           /* op->save_count */
 } tp_op_node;
 TP_API const tp_grad_kind tp_op_node_kind, tp_accumulate_kind, tp_copy_slices_kind;
@@ -172,17 +175,15 @@ typedef struct tp_accumulate_node {
 /* ---- running backward ---- */
 typedef struct tp_backward_request {
     const tp_edge *root;        /* where to begin, borrowed */
-    const tp_value *gradient;   /* one per root; a tensor, or none for ones */
+    const tp_value *gradient;   /* one tensor per root, borrowed */
     size_t  root_count;
     const tp_edge *input;       /* grad(): what is asked for; NULL: accumulate into leaves */
     size_t  input_count;
     tp_value *captured;         /* one per input, owned afterwards; none where unreachable */
     bool    keep_graph, create_graph;
-    bool    accumulate;         /* backward(inputs=…): captured gradients are accumulated instead */
 } tp_backward_request;
 TP_API TP_CHECK bool tp_backward_run(const tp_backward_request *request);
-
-/* Switches the autograd layer on; called once when the library loads. */
-void tp_grad_init(void);
+/* Adds a gradient to the .grad of a leaf, as a path that ends there would: backward(inputs=…). */
+TP_API TP_CHECK bool tp_accumulate(tp_tensor *leaf, tp_value gradient);
 
 #endif

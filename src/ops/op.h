@@ -112,7 +112,9 @@ typedef bool tp_open_fn(const tp_op *op, const tp_value *arg, tp_value *result);
 typedef enum tp_save_what {
     TP_SAVE_ARG,                /* the argument: a tensor is saved with its version, others by value */
     TP_SAVE_RESULT,
-    TP_SAVE_SIZES, TP_SAVE_STRIDES, TP_SAVE_DTYPE, TP_SAVE_OPTIONS, TP_SAVE_GEOMETRY,  /* of a tensor argument */
+    /* Of a tensor argument (of a list of tensors: a list of these): a list of integers; the same; a dtype; the list
+     * [dtype, layout, device, none]; the list [sizes, strides, offset]. */
+    TP_SAVE_SIZES, TP_SAVE_STRIDES, TP_SAVE_DTYPE, TP_SAVE_OPTIONS, TP_SAVE_GEOMETRY,
 } tp_save_what;
 
 typedef struct tp_save {
@@ -122,11 +124,14 @@ typedef struct tp_save {
 /* A running backward formula. `grad` has one entry per argument; a formula fills those whose bit in `wanted` is set, or
  * leaves none for "undefined". For an argument that is a list of tensors the entry is a list. */
 typedef struct tp_backward {
-    const tp_op    *op;
+    const tp_op    *op;         /* its variant: formulas of in-place ops are those of the op itself */
     const tp_value *saved;      /* as `op->save` lists them */
     const tp_value *g;          /* gradients of the results, none where undefined */
     uint64_t        wanted;     /* by argument index */
     tp_value       *grad;       /* owned by the caller afterwards */
+    /* Zeros in the form of a result whose gradient is undefined, owned by the caller. */
+    bool          (*zeros)(const struct tp_backward *b, int result, tp_value *out);
+    void           *node;
 } tp_backward;
 typedef bool tp_backward_fn(tp_backward *b);
 

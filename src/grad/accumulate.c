@@ -1,0 +1,145 @@
+/* accumulate.c - the last node of a path: adds a gradient to the .grad of a leaf.
+ *
+ * A leaf borrows its node, so that two uses of a weight share one; the node counts the leaf. Two threads may arrive with
+ * gradients for one weight: each takes the node's lock, waiting for it without the GIL, since its holder may need that. */
+#include "base/alloc.h"
+#include "grad/internal.h"
+#include "ops/copy.h"
+#include "ops/known.h"
+
+static tp_accumulate_node *self_of(tp_grad_node *n)
+{
+    return (tp_accumulate_node *)(void *)n;
+}
+
+static void take_lock(pthread_mutex_t *lock)
+{
+    if (pthread_mutex_trylock(lock) == 0)
+        return;
+    void *state = NULL;
+    bool held = tp_the_runtime.python.may_touch && tp_the_runtime.python.may_touch();
+    if (held)
+        tp_the_runtime.python.release_gil(&state);
+    pthread_mutex_lock(lock);
+    if (held)
+        tp_the_runtime.python.restore_gil(&state);
+}
+
+/* Does nobody but the engine (and we) hold it? */
+static bool exclusive(const tp_tensor *g, int ours)
+{
+    return atomic_load(&g->refs) == ours && atomic_load(&g->storage->refs) == 1 && !g->wrapper;
+}
+
+static bool same_order(const tp_tensor *a, const tp_tensor *b)
+{
+    for (int i = 0; i < a->ndim; i++)
+        if (a->size[i] != b->size[i] || (a->size[i] != 1 && a->stride[i] != b->stride[i]))
+            return false;
+    return a->ndim == b->ndim;
+}
+
+/* The first gradient becomes .grad itself when nobody else holds it and it lies in memory like the leaf. */
+static bool first_gradient(tp_tensor *leaf, tp_tensor *g, int ours)
+{
+    tp_value made;
+    if (!tp_self.grad_mode && (exclusive(g, ours) || tp_self.active) && (same_order(leaf, g) || !tp_tensor_is_dense(leaf))) {
+        tp_tensor *plain = tp_detach(g);
+        bool kept = plain && tp_set_grad(leaf, plain);
+        tp_tensor_unref(plain);
+        return kept;
+    }
+    tp_value arg[2] = { tp_of_tensor(g), tp_of_format(TP_FORMAT_PRESERVE) };
+    if (!tp_call1(&tp_op_clone, 2, arg, &made))
+        return false;
+    bool ok = tp_set_grad(leaf, made.tensor);
+    tp_value_unref(made);
+    return ok;
+}
+
+static bool next_gradient(tp_tensor *leaf, tp_tensor *old, tp_tensor *g)
+{
+    tp_value sum, arg[3] = { tp_of_tensor(old), tp_of_tensor(g), tp_int(1) };
+    bool inplace = !tp_self.grad_mode && !tp_requires_grad(old);
+    if (!tp_call(inplace ? &tp_op_add__Tensor : &tp_op_add_Tensor, arg, &sum))
+        return false;
+    bool ok = inplace || tp_set_grad(leaf, sum.tensor);
+    tp_value_unref(sum);
+    return ok;
+}
+
+static bool accumulate_apply(tp_grad_node *n, const tp_value *g, tp_value *out)
+{
+    tp_accumulate_node *self = self_of(n);
+    tp_tensor *leaf = self->leaf;
+    (void)out;
+    if (g[0].tag != TP_TENSOR)
+        return true;
+    tp_value mine = tp_value_ref(g[0]);
+    for (tp_hook *h = leaf->autograd->hooks; h; h = h->next)
+        if (!h->call(h, &mine, 1, NULL, 0)) {
+            tp_value_unref(mine);
+            return false;
+        }
+    take_lock(&self->lock);
+    tp_tensor *old = leaf->autograd->grad;
+    bool ok = old ? next_gradient(leaf, old, mine.tensor) : first_gradient(leaf, mine.tensor, mine.tensor == g[0].tensor ? 2 : 1);
+    pthread_mutex_unlock(&self->lock);
+    tp_value_unref(mine);
+    for (tp_hook *h = leaf->autograd->post_accumulate; ok && h; h = h->next) {
+        tp_value v = tp_of_tensor(tp_tensor_ref(leaf));
+        ok = h->call(h, &v, 1, NULL, 0);
+        tp_value_unref(v);
+    }
+    return ok;
+}
+
+static void accumulate_leave(tp_grad_node *n)
+{
+    tp_tensor *leaf = self_of(n)->leaf;
+    if (leaf && leaf->autograd && leaf->autograd->accumulate == n)
+        leaf->autograd->accumulate = NULL;
+}
+
+static void accumulate_free(tp_grad_node *n)
+{
+    tp_accumulate_node *self = self_of(n);
+    pthread_mutex_destroy(&self->lock);
+    tp_tensor_unref(self->leaf);
+}
+
+static const char *accumulate_name(const tp_grad_node *n)
+{
+    (void)n;
+    return "torch::autograd::AccumulateGrad";
+}
+
+const tp_grad_kind tp_accumulate_kind = { .apply = accumulate_apply, .leave = accumulate_leave, .free = accumulate_free,
+                                         .name = accumulate_name };
+
+tp_grad_node *tp_accumulate_node_of(tp_tensor *leaf)
+{
+    tp_autograd *a = leaf->autograd;
+    if (a->accumulate)
+        return tp_grad_node_ref(a->accumulate);
+    tp_grad_node *n = tp_grad_node_new(&tp_accumulate_kind, sizeof(tp_accumulate_node), 0, 1);
+    if (!n)
+        return NULL;
+    self_of(n)->leaf = tp_tensor_ref(leaf);
+    pthread_mutex_init(&self_of(n)->lock, NULL);
+    n->sequence = UINT64_MAX;           /* first among the ready nodes: its gradient is complete anyway */
+    if (!tp_slot_describe(n, 0, leaf)) {
+        tp_grad_node_unref(n);
+        return NULL;
+    }
+    a->accumulate = n;
+    return n;
+}
+
+bool tp_accumulate(tp_tensor *leaf, tp_value gradient)
+{
+    tp_grad_node *n = tp_autograd_of(leaf) ? tp_accumulate_node_of(leaf) : NULL;
+    bool ok = n && accumulate_apply(n, &gradient, NULL);
+    tp_grad_node_unref(n);
+    return ok;
+}

@@ -1,0 +1,17 @@
+/* internal.h - between the files of the tape. */
+#ifndef TP_GRAD_INTERNAL_H
+#define TP_GRAD_INTERNAL_H
+
+#include "grad/tape.h"
+
+void tp_hooks_free(tp_hook *list);                      /* node.c */
+const char *tp_grad_node_title(const tp_grad_node *n, char out[64]);   /* node.c: "Exp" of ExpBackward0, for messages */
+void tp_grad_mark(tp_tensor *t);                        /* tensor_grad.c: sets or clears the layer's key */
+TP_CHECK tp_grad_node *tp_accumulate_node_of(tp_tensor *leaf);     /* accumulate.c; counted */
+/* layer.c: a node for a call, with its edges and the arguments it saves; NULL: failed. */
+TP_CHECK tp_op_node *tp_op_node_new(const tp_op *op, const tp_value *arg, uint32_t slots);
+TP_CHECK bool tp_op_node_save_results(tp_op_node *n, const tp_value *result);
+/* engine.c: brings a gradient to the sizes and type of a slot; takes `g`, gives the owned outcome. */
+TP_CHECK bool tp_fit_gradient(const tp_slot *slot, tp_value g, tp_value *out);
+
+#endif

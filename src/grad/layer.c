@@ -1,0 +1,372 @@
+/* layer.c - the autograd layer of the dispatcher: records a node for a call that needs one, and keeps versions and views.
+ *
+ * Order matters. Arguments are saved before the call, because an in-place op overwrites them; results after it. A composite
+ * is opened here, above the tape, so that its pieces make the nodes. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "grad/internal.h"
+#include "ops/copy.h"
+
+enum { MOST_RESULTS = 8 };
+
+/* ---- the node of an op ---- */
+
+static bool wants_gradient(tp_value v)
+{
+    if (v.tag == TP_TENSOR)
+        return tp_requires_grad(v.tensor);
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (wants_gradient(v.list->item[i]))
+            return true;
+    return false;
+}
+
+static const tp_op *formula_of(const tp_op *op)
+{
+    return op->backward || op->backward_error || !op->base ? op : op->base;
+}
+
+static uint32_t edges_of(const tp_op *op, const tp_value *arg)
+{
+    uint32_t n = 0;
+    for (uint64_t left = op->differentiable; left; left &= left - 1) {
+        int i = __builtin_ctzll(left);
+        n += op->arg[i].list ? tp_length(arg[i]) : 1;
+    }
+    return n;
+}
+
+static bool fill_edges(tp_op_node *n, const tp_value *arg)
+{
+    uint32_t at = 0;
+    for (uint64_t left = n->op->differentiable; left; left &= left - 1) {
+        int i = __builtin_ctzll(left);
+        uint32_t count = n->op->arg[i].list ? tp_length(arg[i]) : 1;
+        for (uint32_t k = 0; k < count; k++, at++) {
+            tp_value v = n->op->arg[i].list ? arg[i].list->item[k] : arg[i];
+            if (v.tag != TP_TENSOR)
+                continue;
+            if (!tp_gradient_edge(v.tensor, &n->node.edge[at]))
+                return false;
+            if (n->node.edge[at].node)
+                n->wanted |= (uint64_t)1 << i;
+        }
+    }
+    return true;
+}
+
+static tp_value described(uint8_t what, tp_value v)
+{
+    if (v.tag == TP_LIST) {
+        tp_list *all = tp_list_new(v.list->count);
+        for (uint32_t i = 0; all && i < all->count; i++)
+            all->item[i] = described(what, v.list->item[i]);
+        return all ? tp_of_list(all) : tp_none();
+    }
+    const tp_tensor *t = tp_as_tensor(v);
+    if (!t)
+        return tp_none();
+    switch (what) {
+    case TP_SAVE_SIZES:   return tp_value_ints(t->size, t->ndim);
+    case TP_SAVE_STRIDES: return tp_value_ints(t->stride, t->ndim);
+    case TP_SAVE_DTYPE:   return tp_of_dtype((tp_dtype)t->dtype);
+    case TP_SAVE_OPTIONS: {
+        tp_list *l = tp_list_new(4);
+        if (!l)
+            return tp_none();
+        l->item[0] = tp_of_dtype((tp_dtype)t->dtype);
+        l->item[1] = (tp_value){ .tag = TP_LAYOUT };
+        l->item[2] = tp_of_device(t->device);
+        return tp_of_list(l);
+    }
+    default: {
+        tp_list *l = tp_list_new(3);
+        if (!l)
+            return tp_none();
+        l->item[0] = tp_value_ints(t->size, t->ndim);
+        l->item[1] = tp_value_ints(t->stride, t->ndim);
+        l->item[2] = tp_int(t->offset);
+        return tp_of_list(l);
+    }
+    }
+}
+
+/* The argument an in-place op is about to overwrite is saved as a copy. */
+static bool save_argument(const tp_op *op, tp_saved *s, const tp_value *arg, const tp_save *save, bool overwritten)
+{
+    tp_value v = arg[save->index];
+    (void)op;
+    if (save->what != TP_SAVE_ARG) {
+        tp_value facts = described(save->what, v);
+        bool ok = tp_save_value(s, facts, false, 0);
+        tp_value_unref(facts);
+        return ok && (v.tag == TP_NONE || facts.tag != TP_NONE);
+    }
+    if (!overwritten || v.tag != TP_TENSOR)
+        return tp_save_value(s, v, false, 0);
+    tp_tensor *before = tp_clone(v.tensor, TP_FORMAT_PRESERVE);
+    tp_autograd *a = before && v.tensor->autograd ? tp_autograd_of(before) : NULL;
+    bool ok = before && (!v.tensor->autograd || a);
+    if (a) {
+        tp_edge edge;
+        ok = tp_gradient_edge(v.tensor, &edge);
+        if (ok && edge.node)
+            ok = tp_set_history(before, edge.node, edge.slot);
+        if (ok)
+            tp_grad_node_unref(edge.node);
+    }
+    ok = ok && tp_save_value(s, tp_of_tensor(before), false, 0);
+    tp_tensor_unref(before);
+    return ok;
+}
+
+tp_op_node *tp_op_node_new(const tp_op *op, const tp_value *arg, uint32_t slots)
+{
+    const tp_op *formula = formula_of(op);
+    size_t bytes = sizeof(tp_op_node) + formula->save_count * sizeof(tp_saved);
+    tp_op_node *n = (tp_op_node *)(void *)tp_grad_node_new(&tp_op_node_kind, bytes, edges_of(formula, arg), slots);
+    if (!n)
+        return NULL;
+    n->op = formula;
+    n->list_result = formula->result_count == 1 && formula->result[0].list;
+    bool ok = fill_edges(n, arg);
+    for (int i = 0; ok && i < formula->save_count; i++)
+        if (formula->save[i].what != TP_SAVE_RESULT)
+            ok = save_argument(op, &n->saved[i], arg, &formula->save[i],
+                               op->variant == TP_INPLACE && formula->save[i].index == 0);
+    if (!ok) {
+        tp_grad_node_unref(&n->node);
+        return NULL;
+    }
+    return n;
+}
+
+bool tp_op_node_save_results(tp_op_node *n, const tp_value *result)
+{
+    for (int i = 0; i < n->op->save_count; i++)
+        if (n->op->save[i].what == TP_SAVE_RESULT &&
+            !tp_save_value(&n->saved[i], result[n->op->save[i].index], true, n->op->save[i].index))
+            return false;
+    return true;
+}
+
+/* ---- running a node ---- */
+
+static bool zeros_of(const tp_backward *b, int result, tp_value *out)
+{
+    const tp_slot *s = &((const tp_grad_node *)b->node)->slot[result];
+    tp_geometry g = { .dtype = s->dtype, .ndim = s->ndim, .device = s->device };
+    if (!s->defined)
+        return tp_fail(TP_ERR_RUNTIME, "%s: the gradient of a result that has none was asked for", b->op->name);
+    memcpy(g.size, s->size, s->ndim * sizeof *s->size);
+    tp_strides_row_major(g.ndim, g.size, g.stride);
+    tp_tensor *t = tp_tensor_new_as(&g);
+    if (!t)
+        return false;
+    if (t->device.type == TP_CPU)
+        tp_fill(t, tp_scalar_int(0));
+    *out = tp_of_tensor(t);
+    return true;
+}
+
+/* A list result has one slot an item, but its formula takes one list of gradients. */
+static tp_value gather_list(const tp_op_node *n, const tp_value *g)
+{
+    tp_list *l = tp_list_new(n->node.slot_count);
+    for (uint32_t i = 0; l && i < l->count; i++)
+        l->item[i] = tp_value_ref(g[i]);
+    return l ? tp_of_list(l) : tp_none();
+}
+
+/* Gradients by argument to gradients by edge. */
+static void spread(const tp_op_node *n, tp_value *grad, tp_value *out)
+{
+    uint32_t at = 0;
+    for (uint64_t left = n->op->differentiable; left; left &= left - 1) {
+        int i = __builtin_ctzll(left);
+        bool last = !(left & (left - 1));
+        if (!n->op->arg[i].list) {
+            out[at++] = grad[i];
+            continue;
+        }
+        /* How many tensors the list had: all edges that no other argument takes. */
+        uint32_t count = last ? n->node.edge_count - at : tp_length(grad[i]);
+        for (uint32_t k = 0; k < count; k++)
+            out[at++] = k < tp_length(grad[i]) ? tp_value_ref(grad[i].list->item[k]) : tp_none();
+        tp_value_unref(grad[i]);
+    }
+}
+
+static bool op_apply(tp_grad_node *node, const tp_value *g, tp_value *out)
+{
+    tp_op_node *n = (tp_op_node *)(void *)node;
+    tp_value saved[64], grad[64], list = tp_none();
+    int count = 0;
+    if (!n->op->backward)
+        return tp_fail(TP_ERR_RUNTIME, n->op->backward_error ? "%s" : "derivative for aten::%s is not implemented",
+                       n->op->backward_error ? n->op->backward_error : n->op->name);
+    bool ok = true;
+    while (ok && count < n->op->save_count)
+        if ((ok = tp_saved_unpack(&n->saved[count], node, &saved[count])))
+            count++;
+    if (ok && n->list_result)
+        ok = (list = gather_list(n, g)).tag == TP_LIST;
+    if (ok) {
+        for (int i = 0; i < n->op->arg_count; i++)
+            grad[i] = tp_none();
+        tp_backward b = { .op = n->op, .saved = saved, .g = n->list_result ? &list : g, .wanted = n->wanted, .grad = grad,
+                          .zeros = zeros_of, .node = node };
+        ok = n->op->backward(&b);
+        if (ok)
+            spread(n, grad, out);
+        else
+            tp_values_unref(grad, n->op->arg_count);
+    }
+    tp_value_unref(list);
+    tp_values_unref(saved, (size_t)count);
+    return ok;
+}
+
+static void op_release(tp_grad_node *node)
+{
+    tp_op_node *n = (tp_op_node *)(void *)node;
+    for (int i = 0; i < n->op->save_count; i++)
+        tp_saved_release(&n->saved[i]);
+}
+
+static const char *op_name(const tp_grad_node *node)
+{
+    const tp_op *op = ((const tp_op_node *)(const void *)node)->op;
+    return op->backward_name ? op->backward_name : "NotImplemented";
+}
+
+const tp_grad_kind tp_op_node_kind = { .apply = op_apply, .release = op_release, .name = op_name };
+
+/* ---- the layer ---- */
+
+static uint32_t result_slots(const tp_op *op, const tp_value *result)
+{
+    return op->result_count == 1 && result[0].tag == TP_LIST ? result[0].list->count : op->result_count;
+}
+
+static bool differentiable(const tp_op *op, uint32_t slot, tp_value v)
+{
+    if (v.tag != TP_TENSOR || !tp_dtype_is_inexact((tp_dtype)v.tensor->dtype))
+        return false;
+    return slot >= 64 || op->result[0].list || !(op->nondifferentiable_results >> slot & 1);
+}
+
+static bool attach(tp_op_node *n, const tp_op *op, const tp_value *result)
+{
+    bool list = op->result_count == 1 && result[0].tag == TP_LIST;
+    for (uint32_t i = 0; i < n->node.slot_count; i++) {
+        tp_value v = list ? result[0].list->item[i] : result[i];
+        if (!differentiable(n->op, i, v))
+            continue;
+        if (!tp_slot_describe(&n->node, i, v.tensor))
+            return false;
+        if (op->variant == TP_INPLACE ? !tp_rebase_history(v.tensor, &n->node, i) : !tp_set_history(v.tensor, &n->node, i))
+            return false;
+    }
+    return true;
+}
+
+static bool before_writes(const tp_op *op, const tp_value *arg, bool recording)
+{
+    if (op->variant == TP_OUT && recording)
+        return tp_fail(TP_ERR_RUNTIME, "%s(): functions with out=... arguments don't support automatic differentiation, but one of the "
+                       "arguments requires grad.", op->name);
+    for (int i = 0; i < op->arg_count; i++)
+        if (op->arg[i].written && arg[i].tag == TP_TENSOR && !tp_check_inplace(arg[i].tensor, recording))
+            return false;
+    return true;
+}
+
+static void after_writes(const tp_op *op, const tp_value *arg)
+{
+    for (int i = 0; i < op->arg_count; i++) {
+        if (!op->arg[i].written)
+            continue;
+        if (arg[i].tag == TP_TENSOR)
+            tp_bump_version(arg[i].tensor);
+        for (uint32_t k = 0; k < tp_length(arg[i]); k++)
+            if (arg[i].list->item[k].tag == TP_TENSOR)
+                tp_bump_version(arg[i].list->item[k].tensor);
+    }
+}
+
+/* Results that look into the first argument remember it. */
+static bool note_views(const tp_value *arg, const tp_value *result)
+{
+    tp_view_origin origin = tp_self.inference_mode ? TP_VIEW_INFERENCE : tp_self.grad_mode ? TP_VIEW_PLAIN : TP_VIEW_NO_GRAD;
+    tp_tensor *base = arg[0].tensor;
+    if (result[0].tag == TP_TENSOR)
+        return result[0].tensor == base || tp_set_view(result[0].tensor, base, origin);
+    for (uint32_t i = 0; i < tp_length(result[0]); i++)
+        if (!tp_set_view(result[0].list->item[i].tensor, base, origin == TP_VIEW_PLAIN ? TP_VIEW_MULTI : origin))
+            return false;
+    return true;
+}
+
+static bool is_view(const tp_op *op)
+{
+    return op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL;
+}
+
+static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    /* A list result's length is known after the call; its node saves no argument that the call could change. */
+    bool late = op->result_count == 1 && op->result[0].list;
+    tp_op_node *n = late ? NULL : tp_op_node_new(op, arg, op->result_count);
+    if (!late && !n)
+        return false;
+    if (!tp_call_below(TP_LAYER_GRAD, op, arg, result)) {
+        if (n)
+            tp_grad_node_unref(&n->node);
+        return false;
+    }
+    if (op->variant == TP_INPLACE)
+        after_writes(op, arg);
+    bool ok = (!is_view(op) || note_views(arg, result)) &&
+              (n || (n = tp_op_node_new(op, arg, result_slots(op, result)))) &&
+              tp_op_node_save_results(n, result) && attach(n, op, result);
+    if (n)
+        tp_grad_node_unref(&n->node);
+    if (!ok)
+        tp_values_unref(result, op->result_count);
+    return ok;
+}
+
+static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    if (op->kind == TP_LIKE_COMPOSITE && op->open)
+        return op->open(op, arg, result);
+
+    const tp_op *formula = formula_of(op);
+    bool recording = false;
+    if (tp_self.grad_mode)
+        for (uint64_t left = formula->differentiable; left && !recording; left &= left - 1)
+            recording = wants_gradient(arg[__builtin_ctzll(left)]);
+    bool writes = op->variant != TP_FUNCTIONAL;
+    if (writes && !before_writes(op, arg, recording))
+        return false;
+    if (recording)
+        return record(op, arg, result);
+    if (!tp_call_below(TP_LAYER_GRAD, op, arg, result))
+        return false;
+    if (writes)
+        after_writes(op, arg);
+    if (is_view(op) && !note_views(arg, result)) {
+        tp_values_unref(result, op->result_count);
+        return false;
+    }
+    return true;
+}
+
+static const tp_layer grad_layer = { .name = "autograd", .call = grad_call };
+
+__attribute__((constructor)) static void mount(void)
+{
+    tp_the_runtime.layer[TP_LAYER_GRAD] = &grad_layer;
+}

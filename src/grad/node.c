@@ -1,0 +1,150 @@
+/* node.c - making and freeing nodes, and their hooks. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "grad/internal.h"
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + 15) & ~(size_t)15;
+}
+
+tp_grad_node *tp_grad_node_new(const tp_grad_kind *kind, size_t bytes, uint32_t edges, uint32_t slots)
+{
+    size_t at_edges = aligned(bytes), at_slots = aligned(at_edges + edges * sizeof(tp_edge));
+    tp_grad_node *n = tp_alloc(at_slots + slots * sizeof(tp_slot));
+    if (!n)
+        return NULL;
+    memset(n, 0, bytes);
+    atomic_init(&n->refs, 1);
+    n->kind = kind;
+    n->sequence = atomic_fetch_add_explicit(&tp_the_runtime.sequence, 1, memory_order_relaxed);
+    n->edge_count = edges;
+    n->slot_count = slots;
+    n->edge = (tp_edge *)(void *)((char *)n + at_edges);
+    n->slot = (tp_slot *)(void *)((char *)n + at_slots);
+    memset(n->edge, 0, edges * sizeof *n->edge);
+    for (uint32_t i = 0; i < slots; i++) {
+        n->slot[i].defined = false;
+        n->slot[i].size = n->slot[i].small;
+        n->slot[i].symbolic = tp_none();
+    }
+    if (TP_UNLIKELY(tp_self.anomaly) && tp_the_runtime.python.capture_stack)
+        n->metadata = tp_the_runtime.python.capture_stack();
+    return n;
+}
+
+bool tp_slot_describe(tp_grad_node *n, uint32_t slot, const tp_tensor *result)
+{
+    tp_slot *s = &n->slot[slot];
+    if (result->ndim > TP_COUNT(s->small) && !(s->size = tp_alloc_array(result->ndim, sizeof *s->size))) {
+        s->size = s->small;
+        return false;
+    }
+    s->dtype = result->dtype;
+    s->ndim = result->ndim;
+    s->device = result->device;
+    s->defined = true;
+    memcpy(s->size, result->size, result->ndim * sizeof *s->size);
+    return true;
+}
+
+static void drop_hooks(tp_hook *h)
+{
+    for (tp_hook *next; h; h = next) {
+        next = h->next;
+        tp_value_unref((tp_value){ .tag = TP_HANDLE, .handle = h->callable });
+        tp_free(h);
+    }
+}
+
+static void bury(tp_grad_node *n)
+{
+    if (n->kind->release)
+        n->kind->release(n);
+    if (n->kind->free)
+        n->kind->free(n);
+    for (uint32_t i = 0; i < n->edge_count; i++)
+        tp_grad_node_unref(n->edge[i].node);
+    for (uint32_t i = 0; i < n->slot_count; i++) {
+        if (n->slot[i].size != n->slot[i].small)
+            tp_free(n->slot[i].size);
+        tp_value_unref(n->slot[i].symbolic);
+        if (n->slot_hooks)
+            drop_hooks(n->slot_hooks[i]);
+    }
+    drop_hooks(n->pre_hooks);
+    drop_hooks(n->post_hooks);
+    tp_free(n->slot_hooks);
+    tp_free(n->retain);
+    if (n->metadata)
+        tp_value_unref((tp_value){ .tag = TP_HANDLE, .handle = n->metadata });
+    tp_free(n);
+}
+
+/* Burying a node frees tensors and nodes behind it, which come back here: they wait on a list, so that a graph of any
+ * depth needs no stack. The wrapper field is free to link them, for a node with a Python object has an owner. */
+void tp_grad_node_free(tp_grad_node *n)
+{
+    tp_thread *self = &tp_self;
+    if (n->kind->leave)
+        n->kind->leave(n);
+    n->wrapper = self->dying;
+    self->dying = n;
+    if (self->burying)
+        return;
+    self->burying = true;
+    while ((n = self->dying)) {
+        self->dying = n->wrapper;
+        n->wrapper = NULL;
+        bury(n);
+    }
+    self->burying = false;
+}
+
+const char *tp_grad_node_title(const tp_grad_node *n, char out[64])
+{
+    snprintf(out, 64, "%s", n->kind->name(n));
+    char *tail = strstr(out, "Backward");
+    if (tail)
+        *tail = 0;
+    return out;
+}
+
+/* ---- hooks ---- */
+bool tp_hook_add(tp_hook **list, int64_t id, tp_handle *callable,
+                 bool (*call)(tp_hook *, tp_value *, size_t, tp_value *, size_t), bool first)
+{
+    tp_hook *h = tp_alloc(sizeof *h);
+    if (!h)
+        return false;
+    tp_count_up(&callable->refs);
+    *h = (tp_hook){ .id = id, .callable = callable, .call = call };
+    if (first) {
+        h->next = *list;
+        *list = h;
+        return true;
+    }
+    while (*list)
+        list = &(*list)->next;
+    *list = h;
+    return true;
+}
+
+void tp_hook_remove(tp_hook **list, int64_t id)
+{
+    for (; *list; list = &(*list)->next)
+        if ((*list)->id == id) {
+            tp_hook *h = *list;
+            *list = h->next;
+            h->next = NULL;
+            drop_hooks(h);
+            return;
+        }
+}
+
+void tp_hooks_free(tp_hook *list)
+{
+    drop_hooks(list);
+}

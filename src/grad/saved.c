@@ -1,0 +1,99 @@
+/* saved.c - values kept for backward, and the check that nobody wrote over them since. */
+#include "grad/internal.h"
+
+bool tp_save_value(tp_saved *s, tp_value v, bool is_result, uint32_t slot)
+{
+    *s = (tp_saved){ .value = tp_none(), .slot = slot, .is_result = is_result, .is_tensor = v.tag == TP_TENSOR };
+    if (v.tag != TP_TENSOR) {
+        s->value = tp_value_ref(v);
+        return s->value.tag == v.tag;
+    }
+    tp_tensor *t = v.tensor;
+    if ((t->keys & TP_KEY_INFERENCE) && !tp_self.inference_mode)
+        return tp_fail(TP_ERR_RUNTIME, "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode "
+                       "in computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, "
+                       "or use `torch.no_grad()` instead of `torch.inference_mode()`.");
+    s->version = tp_version(t);
+    tp_saved_hooks *hooks = tp_self.saved_hooks;
+    if (TP_UNLIKELY(hooks && hooks->pack)) {
+        tp_tensor *plain = is_result ? tp_detach(t) : tp_tensor_ref(t);
+        bool ok = plain && hooks->pack(hooks, plain, &s->value);
+        tp_tensor_unref(plain);
+        s->packed = true;
+        s->unpack = hooks->unpack;
+        return ok;
+    }
+    /* A leaf has no node that could close a cycle: it is kept as it is. */
+    tp_tensor *kept = is_result && !tp_is_leaf(t) ? tp_detach(t) : tp_tensor_ref(t);
+    s->value = tp_of_tensor(kept);
+    return kept != NULL;
+}
+
+static void print_origin(tp_text *out, const tp_grad_node *node, uint32_t slot)
+{
+    char name[64];
+    tp_text_add(out, ", which is output %u of %s,", slot, tp_grad_node_title(node, name));
+}
+
+static bool changed_since(const tp_saved *s, const tp_grad_node *node, const tp_tensor *t)
+{
+    if (tp_version(t) == s->version)
+        return false;
+    tp_text sizes = { 0 };
+    for (int i = 0; i < t->ndim; i++)
+        tp_text_add(&sizes, i ? ", %lld" : "%lld", LL(t->size[i]));
+    tp_text origin = { 0 };
+    if (s->is_result) {
+        print_origin(&origin, node, s->slot);
+    } else if (t->autograd && t->autograd->grad_fn) {
+        print_origin(&origin, t->autograd->grad_fn, t->autograd->slot);
+    }
+    tp_fail(TP_ERR_RUNTIME, "one of the variables needed for gradient computation has been modified by an inplace operation: "
+            "[torch.%s [%s]]%s is at version %u; expected version %u instead. Hint: %s",
+            tp_dtypes[t->dtype].legacy, tp_text_read(&sizes), tp_text_read(&origin), tp_version(t), s->version,
+            node->metadata ? "the backtrace further above shows the operation that failed to compute its gradient. "
+                             "The variable in question was changed in there or anywhere later. Good luck!"
+                           : "enable anomaly detection to find the operation that failed to compute its gradient, "
+                             "with torch.autograd.set_detect_anomaly(True, check_nan=False).");
+    tp_text_fini(&sizes);
+    tp_text_fini(&origin);
+    return true;
+}
+
+bool tp_saved_unpack(const tp_saved *s, tp_grad_node *node, tp_value *out)
+{
+    if (s->released && s->is_tensor)
+        return tp_fail(TP_ERR_RUNTIME, "Trying to backward through the graph a second time (or directly access saved tensors after they "
+                       "have already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+                       "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
+                       "you need to access saved tensors after calling backward.");
+    if (s->packed)
+        return s->unpack(s->value, out);
+    if (!s->is_tensor) {
+        *out = tp_value_ref(s->value);
+        return out->tag == s->value.tag;
+    }
+    tp_tensor *t = s->value.tensor;
+    if (changed_since(s, node, t))
+        return false;
+    if (!s->is_result || (t->autograd && t->autograd->requires_grad)) {
+        *out = tp_of_tensor(tp_tensor_ref(t));
+        return true;
+    }
+    tp_tensor *again = tp_detach(t);
+    bool ok = again && tp_set_history(again, node, s->slot);
+    if (!ok) {
+        tp_tensor_unref(again);
+        return false;
+    }
+    *out = tp_of_tensor(again);
+    return true;
+}
+
+void tp_saved_release(tp_saved *s)
+{
+    tp_value v = s->value;
+    s->value = tp_none();
+    s->released = true;
+    tp_value_unref(v);
+}

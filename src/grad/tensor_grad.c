@@ -1,0 +1,192 @@
+/* tensor_grad.c - what a tensor remembers of the tape: requires_grad, grad, version, leafhood, history. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "grad/internal.h"
+#include "grad/tape.h"
+
+static void free_autograd(void *self)
+{
+    tp_autograd *a = self;
+    if (a->grad_fn && a->grad_fn->retain && a->slot < a->grad_fn->slot_count)
+        a->grad_fn->retain[a->slot] = NULL;
+    tp_tensor_unref(a->grad);
+    tp_tensor_unref(a->view_base);
+    tp_tensor_unref(a->tangent);
+    tp_hooks_free(a->hooks);
+    tp_hooks_free(a->post_accumulate);
+    if (a->python)
+        tp_value_unref((tp_value){ .tag = TP_HANDLE, .handle = a->python });
+    tp_grad_node *made_by = a->grad_fn;
+    tp_free(a);
+    tp_grad_node_unref(made_by);
+}
+
+tp_autograd *tp_autograd_of(tp_tensor *t)
+{
+    if (t->autograd)
+        return t->autograd;
+    tp_autograd *a = tp_alloc_zero(sizeof *a);
+    if (!a)
+        return NULL;
+    a->attached.free = free_autograd;
+    return t->autograd = a;
+}
+
+/* Tensors that the autograd layer must see: those that require a gradient, and views, whose base may come to. */
+void tp_grad_mark(tp_tensor *t)
+{
+    const tp_autograd *a = t->autograd;
+    if (a && (a->requires_grad || a->grad_fn || a->view_base))
+        t->keys |= TP_LAYER_BIT(TP_LAYER_GRAD);
+    else
+        t->keys &= ~TP_LAYER_BIT(TP_LAYER_GRAD);
+}
+
+static bool view_is_stale(const tp_tensor *t)
+{
+    const tp_autograd *a = t->autograd;
+    return a->view_base && a->view_version != tp_version(t) && tp_requires_grad(a->view_base);
+}
+
+bool tp_requires_grad(const tp_tensor *t)
+{
+    const tp_autograd *a = t->autograd;
+    return a && (a->requires_grad || a->grad_fn || view_is_stale(t));
+}
+
+bool tp_is_leaf(const tp_tensor *t)
+{
+    const tp_autograd *a = t->autograd;
+    return !a || (!a->grad_fn && !view_is_stale(t));
+}
+
+bool tp_set_requires_grad(tp_tensor *t, bool on)
+{
+    if (!tp_is_leaf(t)) {
+        if (on)
+            return true;
+        return tp_fail(TP_ERR_RUNTIME, "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
+                       "subgraph that doesn't require differentiation use var_no_grad = var.detach().");
+    }
+    if (on && (t->keys & TP_KEY_INFERENCE) && !tp_self.inference_mode)
+        return tp_fail(TP_ERR_RUNTIME, "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
+    if (on && !tp_dtype_is_inexact((tp_dtype)t->dtype))
+        return tp_fail(TP_ERR_RUNTIME, "only Tensors of floating point dtype can require gradients");
+    if (!on && !t->autograd)
+        return true;
+    tp_autograd *a = tp_autograd_of(t);
+    if (!a)
+        return false;
+    a->requires_grad = on;
+    tp_grad_mark(t);
+    return true;
+}
+
+uint32_t tp_version(const tp_tensor *t)
+{
+    const tp_autograd *a = t->autograd;
+    return atomic_load_explicit(a && a->own_version ? &((tp_autograd *)a)->version : &t->storage->version, memory_order_relaxed);
+}
+
+void tp_bump_version(tp_tensor *t)
+{
+    tp_autograd *a = t->autograd;
+    if (t->keys & TP_KEY_INFERENCE)
+        return;
+    if (a && a->own_version)
+        atomic_fetch_add_explicit(&a->version, 1, memory_order_relaxed);
+    else
+        tp_storage_bump(t->storage);
+}
+
+tp_tensor *tp_detach(const tp_tensor *t)
+{
+    tp_tensor *plain = tp_tensor_alias(t);
+    const tp_autograd *a = t->autograd;
+    if (plain && a && a->own_version) {
+        tp_autograd *b = tp_autograd_of(plain);
+        if (!b) {
+            tp_tensor_unref(plain);
+            return NULL;
+        }
+        b->own_version = true;
+        atomic_init(&b->version, atomic_load(&((tp_autograd *)a)->version));
+    }
+    return plain;
+}
+
+bool tp_set_grad(tp_tensor *t, tp_tensor *grad)
+{
+    tp_autograd *a = grad || t->autograd ? tp_autograd_of(t) : NULL;
+    if (!a)
+        return grad == NULL;
+    tp_tensor *old = a->grad;
+    a->grad = grad ? tp_tensor_ref(grad) : NULL;
+    tp_tensor_unref(old);
+    return true;
+}
+
+bool tp_set_history(tp_tensor *t, tp_grad_node *node, uint32_t slot)
+{
+    tp_autograd *a = tp_autograd_of(t);
+    if (!a)
+        return false;
+    tp_grad_node *old = a->grad_fn;
+    a->grad_fn = tp_grad_node_ref(node);
+    a->slot = slot;
+    a->requires_grad = false;
+    tp_grad_mark(t);
+    tp_grad_node_unref(old);
+    return true;
+}
+
+bool tp_gradient_edge(tp_tensor *t, tp_edge *out)
+{
+    tp_grad_node *made_by;
+    uint32_t slot;
+    *out = (tp_edge){ 0 };
+    if (!t->autograd)
+        return true;
+    if (!tp_grad_fn(t, &made_by, &slot))
+        return false;
+    if (made_by) {
+        *out = (tp_edge){ tp_grad_node_ref(made_by), slot };
+        return true;
+    }
+    if (!t->autograd->requires_grad)
+        return true;
+    out->node = tp_accumulate_node_of(t);
+    return out->node != NULL;
+}
+
+tp_hook **tp_tensor_hooks(tp_tensor *t)
+{
+    tp_grad_node *made_by;
+    uint32_t slot;
+    if (!tp_autograd_of(t) || !tp_grad_fn(t, &made_by, &slot))
+        return NULL;
+    if (!made_by)
+        return &t->autograd->hooks;
+    if (!made_by->slot_hooks &&
+        !(made_by->slot_hooks = tp_alloc_zero(made_by->slot_count * sizeof *made_by->slot_hooks)))
+        return NULL;
+    return &made_by->slot_hooks[slot];
+}
+
+bool tp_retain_grad(tp_tensor *t)
+{
+    tp_grad_node *made_by;
+    uint32_t slot;
+    if (!tp_requires_grad(t))
+        return tp_fail(TP_ERR_RUNTIME, "can't retain_grad on Tensor that has requires_grad=False");
+    if (!tp_grad_fn(t, &made_by, &slot))
+        return false;
+    if (!made_by)
+        return true;
+    if (!made_by->retain && !(made_by->retain = tp_alloc_zero(made_by->slot_count * sizeof *made_by->retain)))
+        return false;
+    made_by->retain[slot] = t;
+    t->autograd->retains_grad = true;
+    return true;
+}

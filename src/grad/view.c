@@ -1,0 +1,255 @@
+/* view.c - views and in-place writes under the tape.
+ *
+ * Writing to a view changes its base, so the base gets a new node, CopySlices, that sends the part of its gradient which
+ * the view saw through the write's own node, and the rest to what the base was before:
+ *
+ *     base ──► CopySlices ──edge 0──► old history of the base
+ *                  │ fn               edges 1… : other inputs of the write
+ *                  └─► node of the write, for the slice
+ *
+ * Every view of that base, the written one included, finds its history stale by the version counter and makes a fresh
+ * one, as_strided of the base, when it is next asked. */
+#include <string.h>
+
+#include "grad/internal.h"
+#include "ops/known.h"
+
+/* ---- views ---- */
+
+bool tp_set_view(tp_tensor *view, tp_tensor *base, tp_view_origin origin)
+{
+    tp_autograd *a = tp_autograd_of(view);
+    if (!a)
+        return false;
+    const tp_autograd *above = base->autograd;
+    tp_tensor *root = above && above->view_base ? above->view_base : base;
+    if (above && above->view_base && above->view_origin != TP_VIEW_PLAIN)
+        origin = (tp_view_origin)above->view_origin;
+    tp_tensor *old = a->view_base;
+    a->view_base = tp_tensor_ref(root);
+    a->view_origin = (uint8_t)origin;
+    a->view_version = tp_version(view);
+    if (above && above->own_version) {          /* a view of x.data follows x.data */
+        a->own_version = true;
+        atomic_store(&a->version, atomic_load(&((tp_autograd *)above)->version));
+    }
+    tp_grad_mark(view);
+    tp_tensor_unref(old);
+    return true;
+}
+
+static const char multi_view[] = "This view is the output of a function that returns multiple views. Such functions do not allow the output "
+                                 "views to be modified inplace. You should replace the inplace operation by an out-of-place one.";
+
+static const char no_grad_view[] = "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving "
+                                   "both the view and the inplace either both inside the no_grad block (if you don't want the inplace to be "
+                                   "tracked) or both outside (if you want the inplace to be tracked).";
+
+static bool refresh(tp_tensor *view)
+{
+    tp_autograd *a = view->autograd;
+    char name[64];
+    if (a->view_origin == TP_VIEW_MULTI && a->grad_fn)
+        return tp_fail(TP_ERR_RUNTIME, "Output %u of %s is a view and its base or another view of its base has been modified inplace. %s",
+                       a->slot, tp_grad_node_title(a->grad_fn, name), multi_view);
+    tp_value size = tp_value_ints(view->size, view->ndim), stride = tp_value_ints(view->stride, view->ndim);
+    tp_value arg[4] = { tp_of_tensor(a->view_base), size, stride, tp_int(view->offset) };
+    tp_op_node *n = size.tag == TP_LIST && stride.tag == TP_LIST ? tp_op_node_new(&tp_op_as_strided, arg, 1) : NULL;
+    bool ok = n && tp_slot_describe(&n->node, 0, view) && tp_set_history(view, &n->node, 0);
+    if (ok)
+        a->view_version = tp_version(view);
+    if (n)
+        tp_grad_node_unref(&n->node);
+    tp_value_unref(size);
+    tp_value_unref(stride);
+    return ok;
+}
+
+bool tp_grad_fn(tp_tensor *t, tp_grad_node **out, uint32_t *slot)
+{
+    tp_autograd *a = t->autograd;
+    *out = NULL;
+    *slot = 0;
+    if (!a)
+        return true;
+    if (a->view_base && a->view_version != tp_version(t) && tp_requires_grad(a->view_base) && !refresh(t))
+        return false;
+    *out = a->grad_fn;
+    *slot = a->slot;
+    return true;
+}
+
+bool tp_check_inplace(tp_tensor *t, bool requires_grad)
+{
+    const tp_autograd *a = t->autograd;
+    char name[64];
+    if ((t->keys & TP_KEY_INFERENCE) && !tp_self.inference_mode)
+        return tp_fail(TP_ERR_RUNTIME, "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
+                       "normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.");
+    if (!tp_self.grad_mode || !a)
+        return true;
+    const tp_autograd *base = a->view_base ? a->view_base->autograd : NULL;
+    bool tracked = requires_grad || (a->view_base && tp_requires_grad(a->view_base));
+    if (a->view_base && tracked && a->view_origin != TP_VIEW_PLAIN) {
+        if (a->view_origin == TP_VIEW_MULTI && a->grad_fn)
+            return tp_fail(TP_ERR_RUNTIME, "Output %u of %s is a view and is being modified inplace. %s", a->slot,
+                           tp_grad_node_title(a->grad_fn, name), multi_view);
+        if (a->view_origin == TP_VIEW_NO_GRAD)
+            return tp_fail(TP_ERR_RUNTIME, "A view was created in no_grad mode and is being modified inplace with grad mode enabled. %s", no_grad_view);
+        if (a->view_origin == TP_VIEW_FUNCTION)
+            return tp_fail(TP_ERR_RUNTIME, "Output %u of %s is a view and is being modified inplace. This view was created inside a custom "
+                           "Function (or because an input was returned as-is) and the autograd logic to handle view+inplace would override "
+                           "the custom backward associated with the custom Function, leading to incorrect gradients. This behavior is "
+                           "forbidden. You can fix this by cloning the output of the custom Function.", a->slot,
+                           a->grad_fn ? tp_grad_node_title(a->grad_fn, name) : "a custom Function");
+    }
+    if (base && base->requires_grad && !base->grad_fn)
+        return tp_fail(TP_ERR_RUNTIME, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    if (a->requires_grad && !a->grad_fn)
+        return tp_fail(TP_ERR_RUNTIME, "a leaf Variable that requires grad is being used in an in-place operation.");
+    return true;
+}
+
+/* ---- writes ---- */
+
+typedef struct copy_slices {
+    tp_grad_node  node;
+    tp_grad_node *fn;           /* counted */
+    uint32_t      fn_slot;
+    tp_value      base_size, base_stride, size, stride;     /* owned lists */
+    int64_t       base_offset, offset;
+} copy_slices;
+
+static copy_slices *slices_of(tp_grad_node *n)
+{
+    return (copy_slices *)(void *)n;
+}
+
+/* A fresh tensor laid out as the base was, holding the whole gradient. */
+static bool whole_gradient(const copy_slices *c, tp_value g, tp_value *out)
+{
+    tp_value arg[3] = { g, c->base_size, c->base_stride }, copied, pair[3];
+    if (!tp_call1(&tp_op_new_empty_strided, 3, arg, out))
+        return false;
+    pair[0] = *out;
+    pair[1] = g;
+    pair[2] = tp_bool(false);
+    if (!tp_call(&tp_op_copy_, pair, &copied)) {
+        tp_value_unref(*out);
+        return false;
+    }
+    tp_value_unref(copied);
+    return true;
+}
+
+static bool copy_into(tp_value to, tp_value from)
+{
+    tp_value done, arg[3] = { to, from, tp_bool(false) };
+    if (from.tag != TP_TENSOR)
+        arg[1] = tp_int(0);
+    bool ok = tp_call(&tp_op_copy_, arg, &done);
+    if (ok)
+        tp_value_unref(done);
+    return ok;
+}
+
+static bool slices_apply(tp_grad_node *n, const tp_value *g, tp_value *out)
+{
+    copy_slices *c = slices_of(n);
+    tp_value whole, slice = tp_none(), mine = tp_none(), zero = tp_none();
+    if (g[0].tag != TP_TENSOR)
+        return true;
+    if (!c->fn)
+        return tp_fail(TP_ERR_RUNTIME, "Trying to backward through the graph a second time (or directly access saved tensors after they "
+                       "have already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+                       "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
+                       "you need to access saved tensors after calling backward.");
+    if (!whole_gradient(c, g[0], &whole))
+        return false;
+    tp_value view[4] = { whole, c->size, c->stride, tp_int(c->offset - c->base_offset) };
+    tp_value fn_g[8] = { 0 };
+    bool ok = tp_call1(&tp_op_as_strided, 4, view, &slice) && tp_call1(&tp_op_clone, 1, &slice, &mine);
+    fn_g[c->fn_slot] = mine;
+    ok = ok && c->fn->kind->apply(c->fn, fn_g, out);
+    if (ok) {
+        if (out[0].tag != TP_TENSOR) {
+            tp_tensor *none = tp_tensor_new_scalar((tp_dtype)slice.tensor->dtype, tp_scalar_int(0));
+            ok = (zero = tp_of_tensor(none)).tag == TP_TENSOR;
+        }
+        ok = ok && copy_into(slice, out[0].tag == TP_TENSOR ? out[0] : zero);
+        tp_value_unref(out[0]);
+        out[0] = tp_none();
+    }
+    tp_value_unref(zero);
+    tp_value_unref(mine);
+    tp_value_unref(slice);
+    if (!ok) {
+        tp_value_unref(whole);
+        return false;
+    }
+    out[0] = whole;
+    return true;
+}
+
+static void slices_release(tp_grad_node *n)
+{
+    copy_slices *c = slices_of(n);
+    tp_grad_node *fn = c->fn;
+    c->fn = NULL;
+    tp_grad_node_unref(fn);
+}
+
+static void slices_free(tp_grad_node *n)
+{
+    copy_slices *c = slices_of(n);
+    tp_value_unref(c->base_size);
+    tp_value_unref(c->base_stride);
+    tp_value_unref(c->size);
+    tp_value_unref(c->stride);
+}
+
+static const char *slices_name(const tp_grad_node *n)
+{
+    (void)n;
+    return "CopySlices";
+}
+
+const tp_grad_kind tp_copy_slices_kind = { .apply = slices_apply, .release = slices_release, .free = slices_free, .name = slices_name };
+
+static tp_grad_node *slices_new(tp_tensor *view, tp_tensor *base, tp_grad_node *fn, uint32_t slot)
+{
+    tp_grad_node *n = tp_grad_node_new(&tp_copy_slices_kind, sizeof(copy_slices), fn->edge_count, 1);
+    if (!n)
+        return NULL;
+    copy_slices *c = slices_of(n);
+    c->fn = tp_grad_node_ref(fn);
+    c->fn_slot = slot;
+    c->base_size = tp_value_ints(base->size, base->ndim);
+    c->base_stride = tp_value_ints(base->stride, base->ndim);
+    c->size = tp_value_ints(view->size, view->ndim);
+    c->stride = tp_value_ints(view->stride, view->ndim);
+    c->base_offset = base->offset;
+    c->offset = view->offset;
+    bool ok = c->base_size.tag && c->base_stride.tag && c->size.tag && c->stride.tag && tp_slot_describe(n, 0, base);
+    ok = ok && tp_gradient_edge(base, &n->edge[0]);
+    for (uint32_t i = 1; ok && i < fn->edge_count; i++)
+        if (fn->edge[i].node)
+            n->edge[i] = (tp_edge){ tp_grad_node_ref(fn->edge[i].node), fn->edge[i].slot };
+    if (ok)
+        return n;
+    tp_grad_node_unref(n);
+    return NULL;
+}
+
+bool tp_rebase_history(tp_tensor *t, tp_grad_node *node, uint32_t slot)
+{
+    tp_tensor *base = t->autograd ? t->autograd->view_base : NULL;
+    if (!base)
+        return tp_set_history(t, node, slot);
+    tp_grad_node *slices = slices_new(t, base, node, slot);
+    if (!slices)
+        return false;
+    bool ok = tp_set_history(base, slices, 0) && refresh(t);
+    tp_grad_node_unref(slices);
+    return ok;
+}
