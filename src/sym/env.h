@@ -26,14 +26,14 @@ typedef struct tp_symbol {
     const char    *name;            /* arena */
     tp_symbol_kind kind;
     bool           has_hint;
-    bool           size_like;       /* unbacked, used as a size: compares as if at least 2 where PyTorch does so */
+    bool           size_like;       /* unbacked, used as a size; named so in messages */
     int64_t        hint;
     double         float_hint;
     tp_range       range;
     int64_t        modulus, residue;    /* the symbol is `residue` modulo `modulus`; 1 and 0 when nothing is known */
     tp_sym         replacement;     /* failed word: stands for itself */
-    const char    *source;          /* arena, may be NULL: "L['x'].size()[0]"; several are joined by tp_symbol_add_source */
-    const char   **sources;         /* arena, all of them in order of arrival */
+    const char    *source;          /* arena, may be NULL: "L['x'].size()[0]", the first of `sources` */
+    const char   **sources;         /* arena, in order of arrival */
     size_t         source_count;
 } tp_symbol;
 

@@ -222,7 +222,7 @@ TP_API tp_sym tp_sym_substitute(tp_sym x, const tp_binding *bindings, size_t cou
 TP_API TP_CHECK bool tp_sym_eval(tp_sym x, const tp_binding *bindings, size_t count, int64_t *value);
 /* Solves an Eq, linear in `symbol`, for it. Failed word: no such solution (an error is set only if memory ran out). */
 TP_API tp_sym tp_sym_solve(tp_sym equation, tp_sym symbol);
-/* Writes up to `room` free symbols, in order of creation, and returns how many there are. */
+/* Writes the free symbols, in order of creation, at most `room` of them, and returns how many it wrote. */
 TP_API size_t tp_sym_free_symbols(tp_sym x, tp_sym *symbols, size_t room);
 
 /* Text, in sympy's order and with PyTorch's parentheses: `s0 + 3`, `2*((s0//2))`, `Mod(s0, 2)`, `Eq(s0, 3)`, `s0 < 5`. */
