@@ -1,0 +1,2 @@
+#include <math.h>
+#define REAL_FUNCTIONS(UNARY)

@@ -1,0 +1,10 @@
+/* real_f64.c - the steps of f64. */
+#include "tile/isa/isa.h"
+#include "tile/isa/math_f64.h"
+
+#define T double
+#define LIBM(name) name
+#define REAL_TABLE TP_ISA(tp_tile_steps_f64)
+extern const tp_tile_forms REAL_TABLE[TP_PRIM_COUNT];
+
+#include "tile/isa/real.h"
