@@ -1,7 +1,7 @@
 /* real.h - the steps of f32 and f64; included with T and the type's functions (math_f32.h, math_f64.h) defined.
  *
  * UNARY, BINARY (with its one-element forms), CALLED (binary through a libm call, no such forms) and TERNARY. */
-#define REAL_STEPS(UNARY, BINARY, CALLED, TERNARY)                                  \
+#define REAL_STEPS(UNARY, GUARDED, BINARY, CALLED, TERNARY)                            \
     BINARY(add, a + b)                                                              \
     BINARY(sub, a - b)                                                              \
     BINARY(mul, a * b)                                                              \
@@ -48,7 +48,7 @@
     UNARY(sqrt, LIBM(sqrt)(a))                                                      \
     UNARY(rsqrt, 1 / LIBM(sqrt)(a))                                                 \
     UNARY(relu, a < 0 ? 0 : a)                                                      \
-    REAL_FUNCTIONS(UNARY)
+    REAL_FUNCTIONS(UNARY, GUARDED)
 
 /* Python's floor division of floats: the exact quotient rounded down, computed from the remainder. */
 static inline T real_floor_div(T a, T b)
@@ -71,8 +71,37 @@ static inline T real_mod(T a, T b)
     return remainder != 0 && (b < 0) != (remainder < 0) ? remainder + b : remainder;
 }
 
-REAL_STEPS(UNARY_FUNCTION, BINARY_FUNCTION, CALLED_FUNCTION, TERNARY_FUNCTION)
+/* A function whose fast form holds for |a| <= SIN_LIMIT: runs of elements that all fit take it as vectors, the others go
+ * one by one. Elements that fit give the same bits either way. */
+#define GUARDED_FUNCTION(name, fast, slow)                                                                  \
+    static void name##_step(int64_t n, void *to, const void *pa, const void *pb, const void *pc)            \
+    {                                                                                                       \
+        enum { RUN = 256 };                                                                                 \
+        T *o = to;                                                                                          \
+        const T *x = pa;                                                                                    \
+        (void)pb, (void)pc;                                                                                 \
+        for (; n > 0; n -= RUN, x += RUN, o += RUN) {                                                       \
+            int64_t run = n < RUN ? n : RUN;                                                                \
+            int misfits = 0;                                                                                \
+            for (int64_t i = 0; i < run; i++)                                                               \
+                misfits |= !(LIBM(fabs)(x[i]) <= SIN_LIMIT);                                                \
+            if (!misfits) {                                                                                 \
+                EACH(run) {                                                                                 \
+                    T a = x[i];                                                                             \
+                    o[i] = (fast);                                                                          \
+                }                                                                                           \
+                continue;                                                                                   \
+            }                                                                                               \
+            for (int64_t i = 0; i < run; i++) {                                                             \
+                T a = x[i];                                                                                 \
+                o[i] = LIBM(fabs)(a) <= SIN_LIMIT ? (fast) : (slow);                                        \
+            }                                                                                               \
+        }                                                                                                   \
+    }
+#define GUARDED_ENTRY(name, fast, slow) [TP_PRIM_##name] = { name##_step, NULL, NULL },
+
+REAL_STEPS(UNARY_FUNCTION, GUARDED_FUNCTION, BINARY_FUNCTION, CALLED_FUNCTION, TERNARY_FUNCTION)
 
 const tp_tile_forms REAL_TABLE[TP_PRIM_COUNT] = {
-    REAL_STEPS(UNARY_ENTRY, BINARY_ENTRY, CALLED_ENTRY, TERNARY_ENTRY)
+    REAL_STEPS(UNARY_ENTRY, GUARDED_ENTRY, BINARY_ENTRY, CALLED_ENTRY, TERNARY_ENTRY)
 };
