@@ -1,0 +1,210 @@
+/* columns.c - reductions over neighbouring outputs at once: the reduced dim is not the dense one.
+ *
+ *     row 0   x x x x x x x x ──► lane 0          a strip is up to 1 KB wide; row i goes to lane i mod 16
+ *     row 1   x x x x x x x x ──► lane 1          (16 lanes of a strip fit the first cache); after 1024
+ *       …                                         rows the lanes are folded by a tree
+ *     row 16  x x x x x x x x ──► lane 0
+ *
+ * Very tall and narrow jobs are also cut along the rows: a part is a power of two of blocks, so that its result is a
+ * node of the same binary tree. */
+#include <string.h>
+
+#include "base/pool.h"
+#include "tile/job.h"
+
+enum { STRIP_BYTES = 1024, LEVELS = 44, MOST_PARTS = 16, LEAST_ROWS_SAVED = 64, WORTH_SPLITTING = 32768, CHUNK = 16384 };
+
+typedef struct strips {
+    const tp_job *job;
+    int64_t width;                      /* columns of a strip */
+    int64_t along, count;               /* strips along the innermost kept dim, and in all */
+    int64_t strips_per_chunk;
+    int64_t parts, blocks_per_part;
+    char   *partial;                    /* [strip][part] rows of STRIP_BYTES, when there is more than one part */
+} strips;
+
+/* Strips combined as a binary counter: level l holds the fold of 2^l blocks. */
+typedef struct cascade {
+    uint64_t count;
+    char     level[LEVELS][STRIP_BYTES];
+} cascade;
+
+static void cascade_push(cascade *c, tp_tile_fn *step, int64_t n, const char *strip, size_t bytes)
+{
+    int level = 0;
+    for (uint64_t bit = c->count++; bit & 1; bit >>= 1, level++) {
+        step(n, c->level[level], c->level[level], strip, NULL);
+        strip = c->level[level];
+    }
+    memcpy(c->level[level], strip, bytes);
+}
+
+static char *cascade_finish(cascade *c, tp_tile_fn *step, int64_t n)
+{
+    char *result = NULL;
+    for (int level = 0; level < LEVELS; level++) {
+        if (!(c->count >> level & 1))
+            continue;
+        if (result)
+            step(n, c->level[level], c->level[level], result, NULL);
+        result = c->level[level];
+    }
+    return result;
+}
+
+bool tp_columns_suit(const tp_job *job)
+{
+    int inner = job->kept.ndim - 1, inner_over = job->over.ndim - 1;
+    if (job->shape != TP_JOB_VALUE || job->kind == TP_REDUCE_logsumexp || job->count < 2 || job->kept.size[inner] < 8)
+        return false;
+    if (job->count <= LEAST_ROWS_SAVED)
+        return true;
+    for (int k = job->outputs; k < job->kept.operands; k++) {
+        int64_t size = (int64_t)tp_dtype_bytes((tp_dtype)job->kept.dtype[k]);
+        if (job->kept.stride[k][inner] == size && job->over.stride[k][inner_over] != size)
+            return true;
+    }
+    return false;
+}
+
+static int64_t columns_of(const strips *s, int64_t strip)
+{
+    int64_t left = s->job->kept.size[s->job->kept.ndim - 1] - strip % s->along * s->width;
+    return left < s->width ? left : s->width;
+}
+
+/* One block of up to TP_BLOCK rows from position `first`, folded into lane[0]. */
+static void fold_block(const strips *s, tp_tile_state *t, char *const *base, int64_t first, int64_t rows, int64_t n,
+                       char (*lane)[STRIP_BYTES])
+{
+    const tp_job *job = s->job;
+    const tp_plan *over = &job->over;
+    tp_tile_fn *step = tp_job_step(job);
+    _Alignas(64) char buffer[STRIP_BYTES * 4];
+    int inner = over->ndim - 1, kept_inner = job->kept.ndim - 1;
+    int lanes = rows < TP_LANES ? (int)rows : TP_LANES;
+    char one[16], *at[TP_TILE_OPERANDS];
+    job->frame.set->fold[job->compute][job->fold](0, one, one);
+    for (int l = 0; l < lanes; l++)
+        job->frame.set->move[__builtin_ctz((unsigned)job->bytes)](1, n, lane[l], 0, job->bytes, one, 0, 0);
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t position = first + i;
+        if (i == 0 || position % over->size[inner] == 0) {
+            memcpy(at, base, (size_t)over->operands * sizeof *at);
+            tp_plan_seek(over, 0, over->ndim, position, at);
+        }
+        for (int k = 0; k < job->frame.program->input_count; k++) {
+            tp_patch patch = { 1, n, 0, job->kept.stride[job->outputs + k][kept_inner] };
+            tp_state_load(t, k, at[job->outputs + k], &patch);
+            at[job->outputs + k] += over->stride[job->outputs + k][inner];
+        }
+        tp_state_run(t, n, NULL);
+        const char *row = tp_job_prepare(job, n, tp_state_read(t, job->frame.program->output[0], n), buffer);
+        step(n, lane[i % TP_LANES], lane[i % TP_LANES], row, NULL);
+    }
+    for (int half = TP_LANES / 2; half; half /= 2)
+        for (int l = 0; l < half && l + half < lanes; l++)
+            step(n, lane[l], lane[l], lane[l + half], NULL);
+}
+
+/* Folds blocks [first, last) of one strip; the result is in the cascade. */
+static char *fold_part(const strips *s, int64_t strip, int64_t first, int64_t last, cascade *c)
+{
+    const tp_job *job = s->job;
+    _Alignas(64) char scratch[TP_SCRATCH];
+    _Alignas(64) char lane[TP_LANES][STRIP_BYTES];
+    tp_tile_state t;
+    char *base[TP_TILE_OPERANDS];
+    int inner = job->kept.ndim - 1;
+    int64_t column = strip % s->along * s->width, n = columns_of(s, strip);
+    for (int k = 0; k < job->kept.operands; k++)
+        base[k] = job->kept.data[k] + column * job->kept.stride[k][inner];
+    tp_plan_seek(&job->kept, 0, inner, strip / s->along, base);
+    tp_state_init(&t, &job->frame, scratch);
+    c->count = 0;
+    for (int64_t block = first; block < last; block++) {
+        int64_t rows = job->count - block * TP_BLOCK;
+        fold_block(s, &t, base, block * TP_BLOCK, rows < TP_BLOCK ? rows : TP_BLOCK, n, lane);
+        cascade_push(c, tp_job_step(job), n, lane[0], (size_t)(n * job->bytes));
+    }
+    return cascade_finish(c, tp_job_step(job), n);
+}
+
+static void write_strip(const strips *s, int64_t strip, char *values)
+{
+    const tp_job *job = s->job;
+    const tp_tile_set *set = job->frame.set;
+    int inner = job->kept.ndim - 1;
+    int64_t column = strip % s->along * s->width, n = columns_of(s, strip);
+    char *to[TP_TILE_OPERANDS];
+    for (int k = 0; k < job->kept.operands; k++)
+        to[k] = job->kept.data[k] + column * job->kept.stride[k][inner];
+    tp_plan_seek(&job->kept, 0, inner, strip / s->along, to);
+    tp_job_finish(job, n, values);
+    tp_dtype dtype = (tp_dtype)job->kept.dtype[0];
+    int64_t size = (int64_t)tp_dtype_bytes(dtype);
+    _Alignas(64) char converted[STRIP_BYTES * 4];
+    set->store[job->compute][dtype](n, converted, values);
+    tp_patch patch = { 1, n, 0, job->kept.stride[0][inner] };
+    tp_patch_move(set, (size_t)size, to[0], &patch, converted, 0, size);
+}
+
+static void run_strips(void *work, int64_t index, int64_t count)
+{
+    (void)count;
+    const strips *s = work;
+    cascade c;
+    int64_t blocks = (s->job->count + TP_BLOCK - 1) / TP_BLOCK;
+    int64_t end = (index + 1) * s->strips_per_chunk;
+    for (int64_t strip = index * s->strips_per_chunk; strip < end && strip < s->count; strip++)
+        write_strip(s, strip, fold_part(s, strip, 0, blocks, &c));
+}
+
+static void run_part(void *work, int64_t index, int64_t count)
+{
+    (void)count;
+    const strips *s = work;
+    cascade c;
+    int64_t blocks = (s->job->count + TP_BLOCK - 1) / TP_BLOCK;
+    int64_t first = index % s->parts * s->blocks_per_part, last = first + s->blocks_per_part;
+    char *result = fold_part(s, index / s->parts, first, last < blocks ? last : blocks, &c);
+    memcpy(s->partial + index * STRIP_BYTES, result, (size_t)(columns_of(s, index / s->parts) * s->job->bytes));
+}
+
+static void run_parts(strips *s)
+{
+    char partial[4 * MOST_PARTS * STRIP_BYTES];
+    cascade c;
+    s->partial = partial;
+    tp_pool_run(s->count * s->parts, run_part, s);
+    for (int64_t strip = 0; strip < s->count; strip++) {
+        int64_t n = columns_of(s, strip);
+        c.count = 0;
+        for (int64_t part = 0; part < s->parts; part++)
+            cascade_push(&c, tp_job_step(s->job), n, partial + (strip * s->parts + part) * STRIP_BYTES,
+                         (size_t)(n * s->job->bytes));
+        write_strip(s, strip, cascade_finish(&c, tp_job_step(s->job), n));
+    }
+}
+
+void tp_columns_run(const tp_job *job)
+{
+    int64_t inner = job->kept.size[job->kept.ndim - 1], blocks = (job->count + TP_BLOCK - 1) / TP_BLOCK;
+    strips s = { .job = job, .width = STRIP_BYTES / job->bytes, .parts = 1 };
+    if (s.width > job->frame.tile)
+        s.width = job->frame.tile;
+    s.along = (inner + s.width - 1) / s.width;
+    s.count = s.along * (job->kept.elements / inner);
+    for (s.blocks_per_part = 1; (blocks + s.blocks_per_part - 1) / s.blocks_per_part > MOST_PARTS;)
+        s.blocks_per_part *= 2;
+    s.parts = (blocks + s.blocks_per_part - 1) / s.blocks_per_part;
+    if (s.count <= 4 && s.parts > 1 && job->kept.elements * job->count >= WORTH_SPLITTING) {
+        run_parts(&s);
+        return;
+    }
+    int64_t elements = job->kept.elements * job->count;
+    int64_t chunks = elements < WORTH_SPLITTING ? 1 : elements / CHUNK;
+    chunks = chunks > s.count ? s.count : chunks;
+    s.strips_per_chunk = (s.count + chunks - 1) / chunks;
+    tp_pool_run((s.count + s.strips_per_chunk - 1) / s.strips_per_chunk, run_strips, &s);
+}

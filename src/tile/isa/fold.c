@@ -1,0 +1,104 @@
+/* fold.c - one tile to one element: 16 striped lanes, then a tree over the lanes.
+ *
+ *     lane l takes elements l, l + 16, l + 32 …        then lane l op= lane l + 8, + 4, + 2, + 1
+ *
+ * Lanes sit in as many vectors as the instruction set needs for 16 of them; that is the whole difference between sets. */
+#include "tile/isa/isa.h"
+
+enum { LANES = 16 };
+
+#define FOLD(name, T, first, op)                                                    \
+    static void name(int64_t n, void *to, const void *from)                         \
+    {                                                                               \
+        enum { WIDTH = VECTOR_BYTES / sizeof(T), VECTORS = LANES / WIDTH };         \
+        typedef T vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias)); \
+        const T *x = from;                                                          \
+        vector lane[VECTORS];                                                       \
+        T last[LANES];                                                              \
+        for (int v = 0; v < VECTORS; v++)                                           \
+            lane[v] = (vector){ 0 } + (T)first;                                     \
+        int64_t i = 0;                                                              \
+        for (; i + LANES <= n; i += LANES)                                          \
+            _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {            \
+                vector a = lane[v], b = *(const vector *)(x + i + v * WIDTH);       \
+                lane[v] = op(a, b);                                                 \
+            }                                                                       \
+        __builtin_memcpy(last, lane, sizeof last);                                  \
+        for (int l = 0; i + l < n; l++)                                             \
+            last[l] = op##_one(last[l], x[i + l]);                                  \
+        for (int half = LANES / 2; half; half /= 2)                                 \
+            for (int l = 0; l < half; l++)                                          \
+                last[l] = op##_one(last[l], last[l + half]);                        \
+        *(T *)to = last[0];                                                         \
+    }
+
+#define SUM(a, b) ((a) + (b))
+#define SUM_one SUM
+#define PROD(a, b) ((a) * (b))
+#define PROD_one PROD
+/* A vector comparison gives lanes of all ones or none: choose by bits. NaN wins in both. */
+#define MAX(a, b) MASKED(a, b, (a > b) | (a != a))
+#define MIN(a, b) MASKED(a, b, (a < b) | (a != a))
+#define MAX_one(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
+#define MIN_one(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
+#define MASKED(a, b, mask)                                                                              \
+    __extension__({                                                                                     \
+        __typeof__((a) > (b)) m_ = (mask);                                                              \
+        (__typeof__(a))((m_ & (__typeof__(m_))(a)) | (~m_ & (__typeof__(m_))(b)));                      \
+    })
+
+FOLD(sum_f32, float, 0, SUM)
+FOLD(sum_f64, double, 0, SUM)
+FOLD(prod_f32, float, 1, PROD)
+FOLD(prod_f64, double, 1, PROD)
+FOLD(max_f32, float, -__builtin_inff(), MAX)
+FOLD(max_f64, double, -__builtin_inf(), MAX)
+FOLD(max_i64, int64_t, INT64_MIN, MAX)
+FOLD(min_f32, float, __builtin_inff(), MIN)
+FOLD(min_f64, double, __builtin_inf(), MIN)
+FOLD(min_i64, int64_t, INT64_MAX, MIN)
+FOLD(sum_u64, uint64_t, 0, SUM)
+FOLD(prod_u64, uint64_t, 1, PROD)
+
+#define COMPLEX_FOLD(name, T, R, re0, combine)                                      \
+    static void name(int64_t n, void *to, const void *from)                         \
+    {                                                                               \
+        const T *x = from;                                                          \
+        T last[LANES];                                                              \
+        for (int l = 0; l < LANES; l++)                                             \
+            last[l] = (T){ re0, 0 };                                                \
+        for (int64_t i = 0; i < n; i++)                                             \
+            last[i % LANES] = combine(T, last[i % LANES], x[i]);                    \
+        for (int half = LANES / 2; half; half /= 2)                                 \
+            for (int l = 0; l < half; l++)                                          \
+                last[l] = combine(T, last[l], last[l + half]);                      \
+        *(T *)to = last[0];                                                         \
+    }
+#define COMPLEX_SUM(T, a, b) ((T){ (a).re + (b).re, (a).im + (b).im })
+#define COMPLEX_PROD(T, a, b) ((T){ (a).re * (b).re - (a).im * (b).im, (a).re * (b).im + (a).im * (b).re })
+
+COMPLEX_FOLD(sum_c64, tp_c64, float, 0, COMPLEX_SUM)
+COMPLEX_FOLD(sum_c128, tp_c128, double, 0, COMPLEX_SUM)
+COMPLEX_FOLD(prod_c64, tp_c64, float, 1, COMPLEX_PROD)
+COMPLEX_FOLD(prod_c128, tp_c128, double, 1, COMPLEX_PROD)
+
+#define DEVIATION(name, T, fold)                                                    \
+    void name(int64_t n, T mean, const T *x, T *to);                                \
+    void name(int64_t n, T mean, const T *x, T *to)                                 \
+    {                                                                               \
+        T square[TP_TILE];                                                          \
+        EACH(n)                                                                     \
+            square[i] = (x[i] - mean) * (x[i] - mean);                              \
+        fold(n, to, square);                                                        \
+    }
+DEVIATION(TP_ISA(tp_tile_deviation_f32), float, sum_f32)
+DEVIATION(TP_ISA(tp_tile_deviation_f64), double, sum_f64)
+
+extern tp_fold_fn *const TP_ISA(tp_tile_folds)[TP_COMPUTE_COUNT][TP_FOLD_COUNT];
+tp_fold_fn *const TP_ISA(tp_tile_folds)[TP_COMPUTE_COUNT][TP_FOLD_COUNT] = {
+    [TP_COMPUTE_f32] = { sum_f32, prod_f32, max_f32, min_f32 },
+    [TP_COMPUTE_f64] = { sum_f64, prod_f64, max_f64, min_f64 },
+    [TP_COMPUTE_i64] = { sum_u64, prod_u64, max_i64, min_i64 },
+    [TP_COMPUTE_c64] = { sum_c64, prod_c64, NULL, NULL },
+    [TP_COMPUTE_c128] = { sum_c128, prod_c128, NULL, NULL },
+};

@@ -1,0 +1,91 @@
+/* move.c - patches of elements from one layout to another: rows, fills, transposes, anything.
+ *
+ * A transpose reads along the source's dense dim and writes along the target's, in blocks of 4x4 (4-byte) or 2x2
+ * (8-byte) elements turned in registers, so that each cache line touched is used whole. */
+#include <string.h>
+
+#include "tile/isa/isa.h"
+
+typedef struct { uint64_t half[2]; } element16;
+typedef uint32_t block4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef uint64_t block2 __attribute__((vector_size(16), aligned(8), may_alias));
+
+static inline void turn_4x4(char *to, int64_t to_row, const char *from, int64_t from_column)
+{
+    block4 a = *(const block4 *)from, b = *(const block4 *)(from + from_column);
+    block4 c = *(const block4 *)(from + 2 * from_column), d = *(const block4 *)(from + 3 * from_column);
+    block4 ac = __builtin_shufflevector(a, c, 0, 4, 1, 5), ac2 = __builtin_shufflevector(a, c, 2, 6, 3, 7);
+    block4 bd = __builtin_shufflevector(b, d, 0, 4, 1, 5), bd2 = __builtin_shufflevector(b, d, 2, 6, 3, 7);
+    *(block4 *)to = __builtin_shufflevector(ac, bd, 0, 4, 1, 5);
+    *(block4 *)(to + to_row) = __builtin_shufflevector(ac, bd, 2, 6, 3, 7);
+    *(block4 *)(to + 2 * to_row) = __builtin_shufflevector(ac2, bd2, 0, 4, 1, 5);
+    *(block4 *)(to + 3 * to_row) = __builtin_shufflevector(ac2, bd2, 2, 6, 3, 7);
+}
+
+static inline void turn_2x2(char *to, int64_t to_row, const char *from, int64_t from_column)
+{
+    block2 a = *(const block2 *)from, b = *(const block2 *)(from + from_column);
+    *(block2 *)to = __builtin_shufflevector(a, b, 0, 2);
+    *(block2 *)(to + to_row) = __builtin_shufflevector(a, b, 1, 3);
+}
+
+#define NO_TURN(to, to_row, from, from_column) ((void)0)
+
+/* TURN handles blocks of SIDE x SIDE; what is left at the edges goes element by element. */
+#define MOVE(name, E, SIDE, TURN)                                                                                      \
+    static void name##_any(int64_t rows, int64_t columns, char *to, int64_t to_row, int64_t to_column,                 \
+                           const char *from, int64_t from_row, int64_t from_column)                                    \
+    {                                                                                                                  \
+        for (int64_t r = 0; r < rows; r++)                                                                             \
+            for (int64_t c = 0; c < columns; c++)                                                                      \
+                *(E *)(to + r * to_row + c * to_column) = *(const E *)(from + r * from_row + c * from_column);         \
+    }                                                                                                                  \
+    static void name##_turned(int64_t rows, int64_t columns, char *to, int64_t to_row, const char *from,               \
+                              int64_t from_column)                                                                     \
+    {                                                                                                                  \
+        const int64_t size = sizeof(E), whole_rows = rows - rows % SIDE, whole_columns = columns - columns % SIDE;     \
+        for (int64_t r = 0; r < whole_rows; r += SIDE)                                                                 \
+            for (int64_t c = 0; c < whole_columns; c += SIDE)                                                          \
+                TURN(to + r * to_row + c * size, to_row, from + r * size + c * from_column, from_column);              \
+        name##_any(rows - whole_rows, whole_columns, to + whole_rows * to_row, to_row, size, from + whole_rows * size, \
+                   size, from_column);                                                                                 \
+        name##_any(rows, columns - whole_columns, to + whole_columns * size, to_row, size,                             \
+                   from + whole_columns * from_column, size, from_column);                                             \
+    }                                                                                                                  \
+    static void name##_rows(int64_t rows, int64_t columns, char *to, int64_t to_row, const char *from,                 \
+                            int64_t from_row, bool same)                                                               \
+    {                                                                                                                  \
+        for (int64_t r = 0; r < rows; r++, to += to_row, from += from_row) {                                           \
+            E *o = (E *)to;                                                                                            \
+            E one = *(const E *)from;                                                                                  \
+            if (!same)                                                                                                 \
+                memmove(to, from, (size_t)columns * sizeof(E));                                                        \
+            else                                                                                                       \
+                EACH(columns)                                                                                          \
+                    o[i] = one;                                                                                        \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void name(int64_t rows, int64_t columns, char *to, int64_t to_row, int64_t to_column, const char *from,     \
+                     int64_t from_row, int64_t from_column)                                                            \
+    {                                                                                                                  \
+        const int64_t size = sizeof(E);                                                                                \
+        if (to_column == size && from_column == size && to_row == from_row && to_row == columns * size)                \
+            memmove(to, from, (size_t)(rows * columns) * sizeof(E));                                                   \
+        else if (to_column == size && (from_column == size || from_column == 0))                                       \
+            name##_rows(rows, columns, to, to_row, from, from_row, from_column == 0);                                  \
+        else if (SIDE > 1 && to_column == size && from_row == size)                                                    \
+            name##_turned(rows, columns, to, to_row, from, from_column);                                               \
+        else if (SIDE > 1 && to_row == size && from_column == size)                                                    \
+            name##_turned(columns, rows, to, to_column, from, from_row);                                               \
+        else                                                                                                           \
+            name##_any(rows, columns, to, to_row, to_column, from, from_row, from_column);                             \
+    }
+
+MOVE(move_1, uint8_t, 1, NO_TURN)
+MOVE(move_2, uint16_t, 1, NO_TURN)
+MOVE(move_4, uint32_t, 4, turn_4x4)
+MOVE(move_8, uint64_t, 2, turn_2x2)
+MOVE(move_16, element16, 1, NO_TURN)
+
+extern tp_move_fn *const TP_ISA(tp_tile_moves)[5];
+tp_move_fn *const TP_ISA(tp_tile_moves)[5] = { move_1, move_2, move_4, move_8, move_16 };

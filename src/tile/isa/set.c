@@ -1,0 +1,22 @@
+/* set.c - the tables of this copy, gathered. */
+#include "tile/isa/isa.h"
+
+extern const tp_tile_forms TP_ISA(tp_tile_steps_f32)[], TP_ISA(tp_tile_steps_f64)[], TP_ISA(tp_tile_steps_i32)[],
+    TP_ISA(tp_tile_steps_i64)[], TP_ISA(tp_tile_steps_c64)[], TP_ISA(tp_tile_steps_c128)[];
+extern tp_convert_fn *const TP_ISA(tp_tile_load)[TP_DTYPE_COUNT][TP_COMPUTE_COUNT];
+extern tp_convert_fn *const TP_ISA(tp_tile_store)[TP_COMPUTE_COUNT][TP_DTYPE_COUNT];
+extern tp_move_fn *const TP_ISA(tp_tile_moves)[5];
+extern tp_fold_fn *const TP_ISA(tp_tile_folds)[TP_COMPUTE_COUNT][TP_FOLD_COUNT];
+extern void TP_ISA(tp_tile_deviation_f32)(int64_t n, float mean, const float *x, float *to);
+extern void TP_ISA(tp_tile_deviation_f64)(int64_t n, double mean, const double *x, double *to);
+
+const tp_tile_set TP_ISA(tp_tile_set) = {
+    .step = { TP_ISA(tp_tile_steps_f32), TP_ISA(tp_tile_steps_f64), TP_ISA(tp_tile_steps_i32),
+              TP_ISA(tp_tile_steps_i64), TP_ISA(tp_tile_steps_c64), TP_ISA(tp_tile_steps_c128) },
+    .load = TP_ISA(tp_tile_load),
+    .store = TP_ISA(tp_tile_store),
+    .move = TP_ISA(tp_tile_moves),
+    .fold = TP_ISA(tp_tile_folds),
+    .deviation_f32 = TP_ISA(tp_tile_deviation_f32),
+    .deviation_f64 = TP_ISA(tp_tile_deviation_f64),
+};

@@ -1,0 +1,248 @@
+/* loop.c - element-wise loops: a plan cut into patches, patches gathered into chunks for the pool.
+ *
+ *     rows ┌────┬────┬──     a unit is a patch of rows x columns of the two innermost dims: 1 x many where
+ *          │unit│unit│       every operand is dense, a square where one is transposed, several short rows
+ *          ├────┼────┼──     packed where the innermost dim is small
+ *
+ * Units are numbered row-major over the outer dims; a chunk is a run of units of at least CHUNK elements. */
+#include <string.h>
+
+#include "base/pool.h"
+#include "base/runtime.h"
+#include "tile/frame.h"
+#include "tile/plan.h"
+
+enum { SPLIT_FROM = 32768, CHUNK = 16384, MOST_CHUNKS = 128, SHORT_ROW = 64, SQUARE = 32 };
+
+typedef struct run {
+    tp_plan  plan;
+    tp_frame frame;
+    int64_t  rows, columns;                 /* of a unit */
+    int64_t  row_units, column_units;       /* units along the two innermost dims */
+    int64_t  units, units_per_chunk;
+    int      row_dim, column_dim;           /* row_dim is -1 in one-dimensional units */
+    bool     copies;                        /* no step and no conversion: elements are moved as they are */
+    bool     direct[4];                     /* outputs that a step may write in place */
+} run;
+
+/* An output may be written by its step unless a later step still reads an input that is the same memory. */
+static bool may_write_directly(const run *r, int output)
+{
+    const tp_tile_program *p = r->frame.program;
+    int reg = p->output[output], fixed = p->input_count + p->scalar_count;
+    if (reg < fixed || r->plan.dtype[output] != tp_compute_dtype(r->frame.compute))
+        return false;
+    for (int other = 0; other < output; other++)
+        if (p->output[other] == reg)
+            return false;
+    bool written = false;
+    for (int i = 0; i < p->step_count; i++) {
+        const uint8_t in[3] = { p->step[i].a, p->step[i].b, p->step[i].c };
+        for (int k = 0; written && k < tp_tile_operands(p->step[i].prim); k++)
+            if (in[k] < p->input_count && r->plan.data[p->output_count + in[k]] == r->plan.data[output])
+                return false;
+        written = written || p->step[i].to == reg;
+    }
+    /* Another output stored earlier could be an input of this memory only if it were the same memory: not allowed. */
+    return true;
+}
+
+/* A dim along which an operand is dense although it is not along the innermost one; -1: there is none. */
+static int turned_dim(const tp_plan *plan)
+{
+    int inner = plan->ndim - 1;
+    for (int k = 0; k < plan->operands; k++) {
+        int64_t size = (int64_t)tp_dtype_bytes((tp_dtype)plan->dtype[k]), stride = plan->stride[k][inner];
+        if (stride == 0 || stride == size)
+            continue;
+        for (int d = inner - 1; d >= 0; d--)
+            if (plan->stride[k][d] == size && plan->size[d] > 1)
+                return d;
+    }
+    return -1;
+}
+
+/* One step (or none) over operands that need neither conversion nor spreading: tiles add nothing, so units are long. */
+static bool runs_whole(const run *r)
+{
+    const tp_tile_program *p = r->frame.program;
+    if (p->step_count > 1 || p->output_count != 1 || !r->direct[0])
+        return false;
+    int inner = r->plan.ndim - 1, ones = p->scalar_count;
+    for (int k = 0; k < r->plan.operands; k++) {
+        if (r->plan.dtype[k] != tp_compute_dtype(r->frame.compute))
+            return false;
+        bool still = r->plan.stride[k][inner] == 0;
+        if (!still && r->plan.stride[k][inner] != r->frame.bytes)
+            return false;
+        ones += still;
+    }
+    const tp_tile_step *s = p->step;
+    return ones == 0 || (ones == 1 && tp_tile_operands(s->prim) == 2 && s->a != s->b &&
+                         r->frame.set->step[r->frame.compute][s->prim][TP_FORM_RIGHT_ONE]);
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void choose_units(run *r)
+{
+    tp_plan *plan = &r->plan;
+    int inner = plan->ndim - 1;
+    int64_t tile = r->frame.tile, chunk = plan->elements / MOST_CHUNKS;
+    chunk = chunk < CHUNK ? CHUNK : chunk;
+    int turned = turned_dim(plan);
+    r->row_dim = -1;
+    r->column_dim = inner;
+    r->rows = 1;
+    r->columns = least(plan->size[inner], r->copies || runs_whole(r) ? chunk : tile);
+    if (turned >= 0) {
+        for (int d = turned; d < inner - 1; d++)
+            tp_plan_swap(plan, d, d + 1);
+        r->row_dim = inner - 1;
+        int64_t side = tile < SQUARE * SQUARE ? tile / SQUARE : SQUARE;
+        r->columns = least(plan->size[inner], SQUARE);
+        r->rows = least(plan->size[inner - 1], tile / r->columns);
+        if (r->rows < side)
+            r->columns = least(plan->size[inner], tile / r->rows);
+        if (r->copies)
+            r->rows *= 2;
+    } else if (inner > 0 && plan->size[inner] < SHORT_ROW) {
+        r->row_dim = inner - 1;
+        r->rows = least(plan->size[inner - 1], (r->copies ? chunk : tile) / r->columns);
+    }
+    r->column_units = (plan->size[inner] + r->columns - 1) / r->columns;
+    r->row_units = r->row_dim < 0 ? 1 : (plan->size[r->row_dim] + r->rows - 1) / r->rows;
+    r->units = r->column_units * r->row_units;
+    for (int d = 0; d < (r->row_dim < 0 ? inner : r->row_dim); d++)
+        r->units *= plan->size[d];
+    r->units_per_chunk = r->units;
+    if (plan->elements >= SPLIT_FROM) {
+        int64_t chunks = plan->elements / chunk;
+        r->units_per_chunk = chunks < 2 ? r->units : (r->units + chunks - 1) / chunks;
+    }
+}
+
+static tp_patch patch_of(const run *r, int operand, int64_t rows, int64_t columns)
+{
+    int64_t row_stride = r->row_dim < 0 ? 0 : r->plan.stride[operand][r->row_dim];
+    return (tp_patch){ rows, columns, row_stride, r->plan.stride[operand][r->column_dim] };
+}
+
+static void copy_unit(const run *r, char *const *at, int64_t rows, int64_t columns)
+{
+    const tp_tile_program *p = r->frame.program;
+    for (int k = 0; k < p->output_count; k++) {
+        tp_patch to = patch_of(r, k, rows, columns);
+        int source = p->output_count + p->output[k];
+        if (p->output[k] >= p->input_count) {           /* a fill: the constant holds the element as it is stored */
+            const char *element = r->frame.constant[p->output[k] - p->input_count];
+            tp_patch_move(r->frame.set, tp_dtype_bytes((tp_dtype)r->plan.dtype[k]), at[k], &to, element, 0, 0);
+            continue;
+        }
+        tp_patch from = patch_of(r, source, rows, columns);
+        if (at[k] != at[source])
+            tp_patch_move(r->frame.set, tp_dtype_bytes((tp_dtype)r->plan.dtype[k]), at[k], &to, at[source],
+                          from.row_stride, from.column_stride);
+    }
+}
+
+static void run_unit(const run *r, tp_tile_state *t, char *const *at, int64_t rows, int64_t columns)
+{
+    const tp_tile_program *p = r->frame.program;
+    if (r->copies) {
+        copy_unit(r, at, rows, columns);
+        return;
+    }
+    char *target[TP_TILE_REGISTERS];
+    memset(target, 0, p->register_count * sizeof *target);
+    for (int i = 0; i < p->input_count; i++) {
+        tp_patch patch = patch_of(r, p->output_count + i, rows, columns);
+        tp_state_load(t, i, at[p->output_count + i], &patch);
+    }
+    for (int k = 0; k < p->output_count; k++) {
+        tp_patch patch = patch_of(r, k, rows, columns);
+        if (r->direct[k] && tp_patch_is_dense(&patch, r->frame.bytes))
+            target[p->output[k]] = at[k];
+    }
+    tp_state_run(t, rows * columns, target);
+    for (int k = 0; k < p->output_count; k++) {
+        tp_patch patch = patch_of(r, k, rows, columns);
+        if (target[p->output[k]] != at[k])
+            tp_state_store(t, p->output[k], at[k], (tp_dtype)r->plan.dtype[k], &patch);
+    }
+}
+
+static void run_chunk(void *work, int64_t index, int64_t count)
+{
+    (void)count;
+    const run *r = work;
+    const tp_plan *plan = &r->plan;
+    _Alignas(64) char scratch[TP_SCRATCH];
+    tp_tile_state state;
+    tp_state_init(&state, &r->frame, scratch);
+    int64_t end = least((index + 1) * r->units_per_chunk, r->units);
+    for (int64_t u = index * r->units_per_chunk; u < end; u++) {
+        int64_t column = u % r->column_units * r->columns, rest = u / r->column_units;
+        int64_t row = rest % r->row_units * r->rows, columns, rows = 1;
+        char *at[TP_TILE_OPERANDS];
+        columns = least(r->columns, plan->size[r->column_dim] - column);
+        if (r->row_dim >= 0)
+            rows = least(r->rows, plan->size[r->row_dim] - row);
+        for (int k = 0; k < plan->operands; k++) {
+            at[k] = plan->data[k] + column * plan->stride[k][r->column_dim];
+            if (r->row_dim >= 0)
+                at[k] += row * plan->stride[k][r->row_dim];
+        }
+        tp_plan_seek(plan, 0, r->row_dim < 0 ? r->column_dim : r->row_dim, rest / r->row_units, at);
+        run_unit(r, &state, at, rows, columns);
+    }
+}
+
+/* Nothing to compute: each output is an input of its own type, or a scalar (then kept in the output's type). */
+static bool only_copies(run *r, const tp_scalar *scalar)
+{
+    const tp_tile_program *p = r->frame.program;
+    if (p->step_count)
+        return false;
+    for (int k = 0; k < p->output_count; k++) {
+        int source = p->output[k];
+        bool fill = source >= p->input_count;
+        if (fill ? p->output_count != 1 : r->plan.dtype[k] != r->plan.dtype[p->output_count + source])
+            return false;
+        /* Through the compute type first, as every store does. */
+        if (fill) {
+            char *constant = r->frame.constant[source - p->input_count];
+            tp_scalar_write(scalar[source - p->input_count], constant, tp_compute_dtype(r->frame.compute));
+            tp_scalar_write(tp_scalar_read(constant, tp_compute_dtype(r->frame.compute)), constant,
+                            (tp_dtype)r->plan.dtype[k]);
+        }
+    }
+    return true;
+}
+
+void tp_tile_run(const tp_tile_program *p, const tp_tile_loop *loop)
+{
+    run r;
+    for (int d = 0; d < loop->ndim; d++)
+        if (loop->size[d] == 0)
+            return;
+    tp_plan_init(&r.plan, loop, p->output_count + p->input_count, UINT64_MAX);
+    if (r.plan.ndim > 1) {
+        tp_plan_sort(&r.plan);
+        tp_plan_coalesce(&r.plan);
+    }
+    r.frame.set = tp_the_runtime.tile;
+    tp_frame_init(&r.frame, p, loop->compute, loop->scalar, r.plan.dtype + p->output_count);
+    for (int k = 0; k < p->output_count; k++)
+        r.direct[k] = may_write_directly(&r, k);
+    r.copies = only_copies(&r, loop->scalar);
+    choose_units(&r);
+    int64_t chunks = (r.units + r.units_per_chunk - 1) / r.units_per_chunk;
+    if (chunks == 1)
+        run_chunk(&r, 0, 1);
+    else
+        tp_pool_run(chunks, run_chunk, &r);
+}

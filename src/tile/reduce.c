@@ -1,0 +1,475 @@
+/* reduce.c - reductions: what each kind means, and the walk over one output at a time. */
+#include <math.h>
+#include <string.h>
+
+#include "base/pool.h"
+#include "base/runtime.h"
+#include "tile/job.h"
+
+enum { LEVELS = 44, FEW_OUTPUTS = 8, MOST_PARTS = 64, WORTH_SPLITTING = 32768, CHUNK = 16384 };
+
+/* The fold of some blocks of one output. */
+typedef struct partial {
+    _Alignas(16) char value[16];        /* in the folded type */
+    int64_t index;                      /* of value, for TP_JOB_INDEX */
+    double  count, mean, deviation;     /* for TP_JOB_MOMENTS */
+} partial;
+
+typedef struct cascade {
+    uint64_t count;
+    partial  level[LEVELS];
+} cascade;
+
+tp_tile_fn *tp_job_step(const tp_job *job)
+{
+    static const uint8_t prim[] = { TP_PRIM_add, TP_PRIM_mul, TP_PRIM_maximum, TP_PRIM_minimum };
+    return job->frame.set->step[job->compute][prim[job->fold]][TP_FORM_VECTORS];
+}
+
+static bool counts_zeros(tp_reduction kind, double p)
+{
+    return kind == TP_REDUCE_any || kind == TP_REDUCE_all || kind == TP_REDUCE_count_nonzero ||
+           (kind == TP_REDUCE_norm && p == 0);
+}
+
+static bool is_complex(int compute)
+{
+    return compute == TP_COMPUTE_c64 || compute == TP_COMPUTE_c128;
+}
+
+/* n elements through a one-operand step, with a second operand that is one element where `one` is given. */
+static void apply(const tp_job *job, int compute, tp_prim prim, int64_t n, char *to, const char *x, const char *one)
+{
+    tp_tile_fn *const *form = job->frame.set->step[compute][prim];
+    if (one && !form[TP_FORM_RIGHT_ONE]) {
+        int64_t bytes = tp_compute_bytes(compute);
+        for (int64_t i = 0; i < n; i++)
+            form[TP_FORM_VECTORS](1, to + i * bytes, x + i * bytes, one, NULL);
+        return;
+    }
+    form[one ? TP_FORM_RIGHT_ONE : TP_FORM_VECTORS](n, to, x, one, NULL);
+}
+
+static const char *prepare_norm(const tp_job *job, int64_t n, const char *x, char *buffer)
+{
+    if (is_complex(job->frame.compute)) {
+        _Alignas(16) char absolute[TP_BLOCK * 16];
+        apply(job, job->frame.compute, TP_PRIM_cabs, n, absolute, x, NULL);
+        job->frame.set->store[job->frame.compute][tp_compute_dtype(job->compute)](n, buffer, absolute);
+        x = buffer;
+    }
+    if (job->parameter == 2) {
+        apply(job, job->compute, TP_PRIM_square, n, buffer, x, NULL);
+        return buffer;
+    }
+    apply(job, job->compute, TP_PRIM_abs, n, buffer, x, NULL);
+    if (job->parameter != 1 && !isinf(job->parameter))
+        apply(job, job->compute, TP_PRIM_pow, n, buffer, buffer, job->power);
+    return buffer;
+}
+
+const char *tp_job_prepare(const tp_job *job, int64_t n, const char *x, char *buffer)
+{
+    const tp_tile_set *set = job->frame.set;
+    int compute = job->frame.compute;
+    if (counts_zeros(job->kind, job->parameter)) {
+        _Alignas(16) char zeros[TP_BLOCK * 16];
+        apply(job, compute, TP_PRIM_logical_not, n, zeros, x, NULL);
+        set->store[compute][TP_i64](n, buffer, zeros);
+        return buffer;
+    }
+    if (job->kind == TP_REDUCE_norm)
+        return prepare_norm(job, n, x, buffer);
+    if (job->shift) {
+        apply(job, compute, TP_PRIM_sub, n, buffer, x, job->shift);
+        apply(job, compute, TP_PRIM_exp, n, buffer, buffer, NULL);
+        return buffer;
+    }
+    if (compute == job->compute)
+        return x;
+    set->store[compute][tp_compute_dtype(job->compute)](n, buffer, x);
+    return buffer;
+}
+
+/* A number in the folded type, read and written as double; complex ones never come here. */
+static double read_number(const tp_job *job, const char *value)
+{
+    return tp_scalar_to_double(tp_scalar_read(value, tp_compute_dtype(job->compute)));
+}
+
+static void write_number(const tp_job *job, char *value, double number)
+{
+    tp_scalar_write(tp_scalar_float(number), value, tp_compute_dtype(job->compute));
+}
+
+static void finish_counts(const tp_job *job, int64_t n, char *values)
+{
+    int64_t *zeros = (int64_t *)(void *)values;
+    for (int64_t i = 0; i < n; i++)
+        zeros[i] = job->kind == TP_REDUCE_any ? zeros[i] < job->count : job->kind == TP_REDUCE_all ? zeros[i] == 0
+                                                                                                   : job->count - zeros[i];
+}
+
+void tp_job_finish(const tp_job *job, int64_t n, char *values)
+{
+    char one[16];
+    if (counts_zeros(job->kind, job->parameter)) {
+        finish_counts(job, n, values);
+    } else if (job->kind == TP_REDUCE_mean) {
+        tp_scalar_write(tp_scalar_float((double)job->count), one, tp_compute_dtype(job->compute));
+        apply(job, job->compute, TP_PRIM_div, n, values, values, one);
+    } else if (job->kind == TP_REDUCE_norm && job->parameter == 2) {
+        apply(job, job->compute, TP_PRIM_sqrt, n, values, values, NULL);
+    } else if (job->kind == TP_REDUCE_norm && job->parameter != 1 && !isinf(job->parameter)) {
+        tp_scalar_write(tp_scalar_float(1 / job->parameter), one, tp_compute_dtype(job->compute));
+        apply(job, job->compute, TP_PRIM_pow, n, values, values, one);
+    }
+}
+
+/* Is b, which comes later, to replace a? The first of equals stays, and NaN is beyond all. */
+static bool goes_beyond(const tp_job *job, const char *a, const char *b)
+{
+    if (job->compute == TP_COMPUTE_i64) {
+        int64_t x = *(const int64_t *)(const void *)a, y = *(const int64_t *)(const void *)b;
+        return job->fold == TP_FOLD_MAX ? y > x : y < x;
+    }
+    double x = read_number(job, a), y = read_number(job, b);
+    if (isnan(x) || isnan(y))
+        return isnan(y) && !isnan(x);
+    return job->fold == TP_FOLD_MAX ? y > x : y < x;
+}
+
+static void combine(const tp_job *job, partial *a, const partial *b)
+{
+    if (job->shape == TP_JOB_VALUE) {
+        tp_job_step(job)(1, a->value, a->value, b->value, NULL);
+    } else if (job->shape == TP_JOB_INDEX) {
+        if (goes_beyond(job, a->value, b->value))
+            *a = *b;
+    } else {
+        double count = a->count + b->count, apart = b->mean - a->mean;
+        a->deviation += b->deviation + apart * apart * (a->count * b->count / count);
+        a->mean += apart * (b->count / count);
+        a->count = count;
+    }
+}
+
+static void cascade_push(const tp_job *job, cascade *c, partial p)
+{
+    int level = 0;
+    for (uint64_t bit = c->count++; bit & 1; bit >>= 1, level++) {
+        combine(job, &c->level[level], &p);
+        p = c->level[level];
+    }
+    c->level[level] = p;
+}
+
+static partial cascade_finish(const tp_job *job, cascade *c)
+{
+    partial *result = NULL;
+    for (int level = 0; level < LEVELS; level++) {
+        if (!(c->count >> level & 1))
+            continue;
+        if (result)
+            combine(job, &c->level[level], result);
+        result = &c->level[level];
+    }
+    return *result;
+}
+
+static int64_t index_of(const tp_job *job, int64_t n, const char *x, const char *value)
+{
+#define FIND(T)                                                                         \
+    {                                                                                   \
+        const T *e = (const T *)(const void *)x, v = *(const T *)(const void *)value;   \
+        for (int64_t i = 0; i < n; i++)                                                 \
+            if (e[i] == v || (v != v && e[i] != e[i]))                                  \
+                return i;                                                               \
+        return 0;                                                                       \
+    }
+    if (job->compute == TP_COMPUTE_f32)
+        FIND(float)
+    if (job->compute == TP_COMPUTE_f64)
+        FIND(double)
+    FIND(int64_t)
+#undef FIND
+}
+
+static void fold_moments(const tp_job *job, int64_t n, const char *x, partial *p)
+{
+    p->count = (double)n;
+    job->frame.set->fold[job->compute][TP_FOLD_SUM](n, p->value, x);
+    double mean = read_number(job, p->value) / (double)n, about, deviation;
+    if (job->compute == TP_COMPUTE_f32) {
+        float sum;
+        job->frame.set->deviation_f32(n, (float)mean, (const float *)(const void *)x, &sum);
+        about = (double)(float)mean, deviation = (double)sum;
+    } else {
+        job->frame.set->deviation_f64(n, mean, (const double *)(const void *)x, &deviation);
+        about = mean;
+    }
+    p->mean = mean;
+    p->deviation = deviation - (double)n * (mean - about) * (mean - about);
+}
+
+/* The next elements of the sequence from `position`, at most `most`: part of a row, or several whole rows. */
+static int64_t load_piece(const tp_job *job, tp_tile_state *t, char *const *base, int64_t position, int64_t most)
+{
+    const tp_plan *over = &job->over;
+    int inner = over->ndim - 1;
+    int64_t row = over->size[inner], in_row = position % row, rows = 1, columns = row - in_row;
+    if (columns > most)
+        columns = most;
+    if (in_row == 0 && inner > 0 && columns == row) {
+        int64_t left = over->size[inner - 1] - position / row % over->size[inner - 1];
+        rows = most / row < left ? most / row : left;
+    }
+    char *at[TP_TILE_OPERANDS];
+    memcpy(at, base, (size_t)over->operands * sizeof *at);
+    tp_plan_seek(over, 0, over->ndim, position, at);
+    for (int k = 0; k < job->frame.program->input_count; k++) {
+        const int64_t *stride = over->stride[job->outputs + k];
+        tp_patch patch = { rows, columns, inner > 0 ? stride[inner - 1] : 0, stride[inner] };
+        tp_state_load(t, k, at[job->outputs + k], &patch);
+    }
+    tp_state_run(t, rows * columns, NULL);
+    return rows * columns;
+}
+
+/* The n elements of a block, in the program's type: where they are, or put together in `buffer`. */
+static const char *load_block(const tp_job *job, tp_tile_state *t, char *const *base, int64_t position, int64_t n,
+                              char *buffer)
+{
+    int64_t tile = job->frame.tile, done = 0;
+    int reg = job->frame.program->output[0];
+    while (done < n) {
+        int64_t piece = load_piece(job, t, base, position + done, n - done < tile ? n - done : tile);
+        const char *x = tp_state_read(t, reg, piece);
+        if (piece == n)
+            return x;
+        memcpy(buffer + done * job->frame.bytes, x, (size_t)(piece * job->frame.bytes));
+        done += piece;
+    }
+    return buffer;
+}
+
+/* Folds blocks [first, last) of the output whose operands begin at `base`. */
+static partial fold_blocks(const tp_job *job, tp_tile_state *t, char *const *base, int64_t first, int64_t last)
+{
+    _Alignas(64) char together[TP_BLOCK * 16], prepared[TP_BLOCK * 16];
+    cascade c;
+    c.count = 0;
+    for (int64_t block = first; block < last; block++) {
+        int64_t position = block * TP_BLOCK, n = job->count - position;
+        n = n < TP_BLOCK ? n : TP_BLOCK;
+        partial p;
+        const char *x = load_block(job, t, base, position, n, together);
+        x = tp_job_prepare(job, n, x, prepared);
+        if (job->shape == TP_JOB_MOMENTS) {
+            fold_moments(job, n, x, &p);
+        } else {
+            job->frame.set->fold[job->compute][job->fold](n, p.value, x);
+            if (job->shape == TP_JOB_INDEX)
+                p.index = position + index_of(job, n, x, p.value);
+        }
+        if (last - first == 1)
+            return p;
+        cascade_push(job, &c, p);
+    }
+    return cascade_finish(job, &c);
+}
+
+static int64_t block_count(const tp_job *job)
+{
+    return (job->count + TP_BLOCK - 1) / TP_BLOCK;
+}
+
+static void write_element(const tp_job *job, int output, char *to, tp_scalar value)
+{
+    tp_scalar_write(value, to, (tp_dtype)job->kept.dtype[output]);
+}
+
+static void write_output(const tp_job *job, partial *p, char *const *at)
+{
+    if (job->shape == TP_JOB_INDEX) {
+        bool both = job->outputs == 2;
+        if (both)
+            job->frame.set->store[job->compute][job->kept.dtype[0]](1, at[0], p->value);
+        write_element(job, both, at[both], tp_scalar_int(p->index));
+    } else if (job->shape == TP_JOB_MOMENTS) {
+        double freedom = p->count - job->parameter;
+        double variance = p->deviation / (freedom > 0 ? freedom : 0);
+        bool root = job->kind == TP_REDUCE_std || job->kind == TP_REDUCE_std_mean;
+        write_element(job, 0, at[0], tp_scalar_float(root ? sqrt(variance) : variance));
+        if (job->outputs == 2)
+            write_element(job, 1, at[1], tp_scalar_float(p->mean));
+    } else {
+        tp_job_finish(job, 1, p->value);
+        job->frame.set->store[job->compute][job->kept.dtype[0]](1, at[0], p->value);
+    }
+}
+
+/* log(sum(exp(x))): the maximum first (0 in place of an infinite one), then the sum of exp(x - maximum). */
+static void reduce_logsumexp(const tp_job *job, tp_tile_state *t, char *const *at)
+{
+    partial maximum = fold_blocks(job, t, at, 0, block_count(job)), sum;
+    tp_job second = *job;
+    second.fold = TP_FOLD_SUM;
+    second.shift = maximum.value;
+    if (isinf(read_number(job, maximum.value)))
+        write_number(job, maximum.value, 0);
+    sum = fold_blocks(&second, t, at, 0, block_count(job));
+    apply(job, job->compute, TP_PRIM_log, 1, sum.value, sum.value, NULL);
+    apply(job, job->compute, TP_PRIM_add, 1, sum.value, sum.value, maximum.value);
+    job->frame.set->store[job->compute][job->kept.dtype[0]](1, at[0], sum.value);
+}
+
+typedef struct outputs {
+    const tp_job *job;
+    int64_t per_chunk;                  /* outputs of a chunk, or blocks of a part */
+    int64_t parts;
+    partial *partial;                   /* [output][part] when outputs are cut into parts */
+} outputs;
+
+static void seek_output(const tp_job *job, int64_t index, char **at)
+{
+    memcpy(at, job->kept.data, (size_t)job->kept.operands * sizeof *at);
+    tp_plan_seek(&job->kept, 0, job->kept.ndim, index, at);
+}
+
+static void run_outputs(void *work, int64_t index, int64_t count)
+{
+    (void)count;
+    const outputs *o = work;
+    const tp_job *job = o->job;
+    _Alignas(64) char scratch[TP_SCRATCH];
+    tp_tile_state t;
+    char *at[TP_TILE_OPERANDS];
+    tp_state_init(&t, &job->frame, scratch);
+    int64_t end = (index + 1) * o->per_chunk;
+    for (int64_t i = index * o->per_chunk; i < end && i < job->kept.elements; i++) {
+        seek_output(job, i, at);
+        if (job->kind == TP_REDUCE_logsumexp) {
+            reduce_logsumexp(job, &t, at);
+            continue;
+        }
+        partial p = fold_blocks(job, &t, at, 0, block_count(job));
+        write_output(job, &p, at);
+    }
+}
+
+static void run_part(void *work, int64_t index, int64_t count)
+{
+    (void)count;
+    const outputs *o = work;
+    const tp_job *job = o->job;
+    _Alignas(64) char scratch[TP_SCRATCH];
+    tp_tile_state t;
+    char *at[TP_TILE_OPERANDS];
+    tp_state_init(&t, &job->frame, scratch);
+    seek_output(job, index / o->parts, at);
+    int64_t first = index % o->parts * o->per_chunk, last = first + o->per_chunk, blocks = block_count(job);
+    o->partial[index] = fold_blocks(job, &t, at, first, last < blocks ? last : blocks);
+}
+
+/* Few outputs of many elements: cut into parts of a power of two of blocks, nodes of the tree over all blocks. */
+static void run_parts(outputs *o)
+{
+    const tp_job *job = o->job;
+    partial partials[FEW_OUTPUTS * MOST_PARTS];
+    char *at[TP_TILE_OPERANDS];
+    cascade c;
+    o->partial = partials;
+    tp_pool_run(job->kept.elements * o->parts, run_part, o);
+    for (int64_t i = 0; i < job->kept.elements; i++) {
+        c.count = 0;
+        for (int64_t part = 0; part < o->parts; part++)
+            cascade_push(job, &c, partials[i * o->parts + part]);
+        partial p = cascade_finish(job, &c);
+        seek_output(job, i, at);
+        write_output(job, &p, at);
+    }
+}
+
+static void run_job(const tp_job *job)
+{
+    outputs o = { .job = job, .per_chunk = CHUNK / TP_BLOCK };
+    int64_t elements = job->kept.elements * job->count, blocks = block_count(job);
+    if (job->kept.elements < FEW_OUTPUTS && elements >= WORTH_SPLITTING && job->kind != TP_REDUCE_logsumexp) {
+        while ((blocks + o.per_chunk - 1) / o.per_chunk > MOST_PARTS)
+            o.per_chunk *= 2;
+        o.parts = (blocks + o.per_chunk - 1) / o.per_chunk;
+        run_parts(&o);
+        return;
+    }
+    int64_t chunks = elements < WORTH_SPLITTING ? 1 : elements / CHUNK;
+    o.per_chunk = (job->kept.elements + chunks - 1) / chunks;
+    tp_pool_run((job->kept.elements + o.per_chunk - 1) / o.per_chunk, run_outputs, &o);
+}
+
+/* Nothing to fold: the neutral element, or NaN where there is none. */
+static void write_empty(const tp_job *job)
+{
+    char *at[TP_TILE_OPERANDS];
+    for (int64_t i = 0; i < job->kept.elements; i++) {
+        seek_output(job, i, at);
+        partial p = { .count = 0, .mean = (double)NAN };
+        if (job->shape == TP_JOB_MOMENTS)
+            p.deviation = (double)NAN;
+        else
+            job->frame.set->fold[job->compute][job->fold](0, p.value, p.value);
+        if (job->shape != TP_JOB_INDEX)
+            write_output(job, &p, at);
+    }
+}
+
+static void describe(tp_job *job, tp_reduction r, double parameter, int compute)
+{
+    job->kind = r;
+    job->parameter = parameter;
+    job->shift = NULL;
+    job->shape = r >= TP_REDUCE_argmax && r <= TP_REDUCE_min_index ? TP_JOB_INDEX
+                 : r >= TP_REDUCE_var && r <= TP_REDUCE_std_mean   ? TP_JOB_MOMENTS
+                                                                   : TP_JOB_VALUE;
+    job->outputs = r == TP_REDUCE_max_index || r == TP_REDUCE_min_index || r == TP_REDUCE_var_mean ||
+                   r == TP_REDUCE_std_mean ? 2 : 1;
+    bool norm_max = r == TP_REDUCE_norm && isinf(parameter) && parameter > 0;
+    bool norm_min = r == TP_REDUCE_norm && isinf(parameter) && parameter < 0;
+    job->fold = r == TP_REDUCE_prod ? TP_FOLD_PROD : TP_FOLD_SUM;
+    if (norm_max || r == TP_REDUCE_max || r == TP_REDUCE_argmax || r == TP_REDUCE_max_index || r == TP_REDUCE_logsumexp)
+        job->fold = TP_FOLD_MAX;
+    if (norm_min || r == TP_REDUCE_min || r == TP_REDUCE_argmin || r == TP_REDUCE_min_index)
+        job->fold = TP_FOLD_MIN;
+    job->compute = compute;
+    if (compute == TP_COMPUTE_i32 || counts_zeros(r, parameter))
+        job->compute = TP_COMPUTE_i64;
+    else if (r == TP_REDUCE_norm && is_complex(compute))
+        job->compute = compute == TP_COMPUTE_c64 ? TP_COMPUTE_f32 : TP_COMPUTE_f64;
+    job->bytes = tp_compute_bytes(job->compute);
+    tp_scalar_write(tp_scalar_float(parameter), job->power, tp_compute_dtype(job->compute));
+}
+
+void tp_tile_reduce(const tp_tile_program *p, tp_reduction r, double parameter, uint64_t reduced, const tp_tile_loop *loop)
+{
+    tp_job job;
+    describe(&job, r, parameter, loop->compute);
+    int operands = job.outputs + p->input_count;
+    tp_plan_init(&job.kept, loop, operands, ~reduced);
+    tp_plan_init(&job.over, loop, operands, reduced);
+    if (job.kept.elements == 0)
+        return;
+    job.count = job.over.elements;
+    tp_plan_sort(&job.kept);
+    tp_plan_coalesce(&job.kept);
+    job.frame.set = tp_the_runtime.tile;
+    tp_frame_init(&job.frame, p, loop->compute, loop->scalar, job.kept.dtype + job.outputs);
+    if (job.count == 0) {
+        write_empty(&job);
+        return;
+    }
+    tp_plan_coalesce(&job.over);
+    if (tp_columns_suit(&job))
+        tp_columns_run(&job);
+    else
+        run_job(&job);
+}
