@@ -19,10 +19,11 @@
 #include "tile/tile.h"
 
 enum {
-    TINY = 1024,                /* multiply-adds below which the plain loop wins */
+    TINY = 128,                 /* multiply-adds below which the plain loop wins */
     FEW_ROWS = 3,               /* at most so many: B is read once, in its own order */
     CHUNK = 384 << 10,          /* multiply-adds worth handing to another thread: some 8 microseconds */
     READ_CHUNK = 64 << 10,      /* the same for matrix times vector, where memory sets the pace */
+    SWEEP_COLUMNS = 512,        /* long enough rows for the prefetchers */
     SLICE = 2048,               /* rows and columns packed at a time, so that both stay in the last cache */
     SLICE_K = 4 * TP_GEMM_K,
     TILE_COLUMNS = 256,
@@ -225,7 +226,7 @@ bool tp_gemm_solve(const tp_gemm_problem *g, const tp_gemm_kernels *kernels, siz
         return true;
     }
     if (g->m <= FEW_ROWS && g->b_column == 1) {
-        run_reading(g, kernels->sweep, 128);
+        run_reading(g, kernels->sweep, SWEEP_COLUMNS);
         return true;
     }
     return run_blocked(g, kernels, element_bytes);
