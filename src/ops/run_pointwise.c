@@ -7,6 +7,7 @@
 #include "ops/hooks.h"
 #include "ops/promote.h"
 #include "ops/run.h"
+#include "tile/set.h"
 
 /* What a call comes down to before anything is allocated. */
 typedef struct plan {
@@ -239,7 +240,7 @@ static bool run_small(const plan *p, tp_tensor *out, tp_compute compute)
     const tp_tile_program *program = &p->form->program;
     if (program->step_count != 1 || program->scalar_count || out->numel > TP_TILE || !tp_tensor_is_contiguous(out) ||
         out->dtype != p->common || compute != tp_tile_compute(p->common) ||
-        tp_dtype_bytes(p->common) != tp_compute_bytes(compute))
+        (int64_t)tp_dtype_bytes(p->common) != tp_compute_bytes(compute))
         return false;
     const void *in[3] = { 0 };
     const uint8_t operand[3] = { program->step->a, program->step->b, program->step->c };
@@ -247,7 +248,7 @@ static bool run_small(const plan *p, tp_tensor *out, tp_compute compute)
         if (!p->input[i] || p->input[i]->dtype != p->common || p->input[i]->numel != out->numel ||
             p->input[i]->ndim != out->ndim || !tp_tensor_is_contiguous(p->input[i]))
             return false;
-    for (int i = 0; i < 3 && i < tp_prim_operands((tp_prim)program->step->prim); i++)
+    for (int i = 0; i < 3 && i < tp_tile_operands(program->step->prim); i++)
         in[i] = tp_tensor_data(p->input[operand[i]]);
     tp_tile_run_small((tp_prim)program->step->prim, compute, out->numel, tp_tensor_data(out), in);
     return true;

@@ -50,12 +50,6 @@ static inline int tp_tile_operands(int prim)
     return operands[prim];
 }
 
-static inline int64_t tp_compute_bytes(int compute)
-{
-    static const uint8_t bytes[] = { 4, 8, 4, 8, 8, 16 };
-    return bytes[compute];
-}
-
 static inline tp_dtype tp_compute_dtype(int compute)
 {
     static const uint8_t dtype[] = { TP_f32, TP_f64, TP_i32, TP_i64, TP_c64, TP_c128 };

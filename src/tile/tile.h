@@ -58,11 +58,10 @@ typedef struct tp_tile_loop {
     tp_tile_operand  operand[TP_TILE_OPERANDS];
 } tp_tile_loop;
 
-static inline size_t tp_compute_bytes(tp_compute c)
+static inline int64_t tp_compute_bytes(int compute)
 {
-    return (const uint8_t[]){ 4, 8, 4, 8, 8, 16 }[c];
+    return (const uint8_t[]){ 4, 8, 4, 8, 8, 16 }[compute];
 }
-TP_API int tp_prim_operands(tp_prim prim);                      /* 1, 2 or 3 */
 TP_API bool tp_tile_has(tp_prim prim, tp_compute compute);      /* does the type have the step? */
 TP_API tp_compute tp_tile_compute(tp_dtype d);                  /* i8 -> i32, f16 -> f32, b8 -> i32 … */
 TP_API void tp_tile_run(const tp_tile_program *p, const tp_tile_loop *loop);
