@@ -80,9 +80,62 @@ static bool is_meta(const tp_op *op, const tp_value *arg)
     return false;
 }
 
+/* ---- long work runs without the GIL ---- */
+
+static void each_tensor(const tp_op *op, const tp_value *arg, void (*visit)(tp_tensor *t, void *user), void *user)
+{
+    for (int i = 0; i < op->arg_count; i++) {
+        if (arg[i].tag == TP_TENSOR)
+            visit(arg[i].tensor, user);
+        for (uint32_t k = 0; k < tp_length(arg[i]); k++)
+            if (arg[i].list->item[k].tag == TP_TENSOR)
+                visit(arg[i].list->item[k].tensor, user);
+    }
+}
+
+static void count_elements(tp_tensor *t, void *user)
+{
+    *(int64_t *)user += t->numel;
+}
+
+static void hold(tp_tensor *t, void *user)
+{
+    (void)user;
+    tp_tensor_ref(t);
+}
+
+static void drop(tp_tensor *t, void *user)
+{
+    (void)user;
+    tp_tensor_unref(t);
+}
+
+/* More than about 20 microseconds of work that calls nothing but itself. */
+static bool is_long(const tp_op *op, const tp_value *arg)
+{
+    const tp_op *base = op->base ? op->base : op;
+    if (!tp_the_runtime.python.release_gil || !(base->kernel || base->pointwise || base->reducing) || (op->flags & TP_OP_RUNTIME))
+        return false;
+    int64_t elements = 0;
+    each_tensor(op, arg, count_elements, &elements);
+    return elements > (op->kind == TP_LIKE_CONTRACTION ? 1 << 14 : 1 << 16) && tp_the_runtime.python.may_touch();
+}
+
+/* The arguments are held by a plain count taken first, so nothing inside comes near the steps that need the GIL. */
+static bool run_released(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    void *state = NULL;
+    each_tensor(op, arg, hold, NULL);
+    tp_the_runtime.python.release_gil(&state);
+    bool ok = op->run(op, arg, result);
+    tp_the_runtime.python.restore_gil(&state);
+    each_tensor(op, arg, drop, NULL);
+    return ok;
+}
+
 bool tp_run_bottom(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     if (TP_UNLIKELY(is_meta(op, arg)) && !(op->flags & TP_OP_RUNTIME) && op->kind != TP_LIKE_VIEW && op->kind != TP_LIKE_COMPOSITE)
         return tp_run_meta(op, arg, result);
-    return op->run(op, arg, result);
+    return TP_UNLIKELY(is_long(op, arg)) ? run_released(op, arg, result) : op->run(op, arg, result);
 }
