@@ -1,0 +1,57 @@
+"""make bench: Taper and PyTorch side by side in one run, as ratios.
+
+    python bench/bench.py --torch PYTHON_WITH_TORCH [--only GROUP] [--threads 1] [--rounds 3] [--json FILE]
+
+Each group runs in a process of its own, the two libraries in turn, so that a disturbance meets both; the best of all
+rounds counts. A ratio above 1 means that PyTorch takes longer.
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GROUPS = ("startup", "overhead", "throughput")
+
+
+def run(command, group, threads):
+    environment = dict(os.environ, BENCH_THREADS=str(threads), OMP_NUM_THREADS=str(threads))
+    done = subprocess.run([*command, os.path.join(HERE, "measures.py"), group], env=environment, text=True, capture_output=True)
+    rows = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+    if done.returncode:
+        print(f"{group}: {' '.join(command)} stopped: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--torch", required=True)
+    parser.add_argument("--only")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    providers = {"taper": [sys.executable, "-m", "taper"], "torch": [options.torch]}
+    results = {}
+    for group in GROUPS:
+        if options.only not in (None, group):
+            continue
+        best = {name: {} for name in providers}
+        for _ in range(options.rounds):
+            for name, command in providers.items():
+                for metric, value in run(command, group, options.threads).items():
+                    best[name][metric] = min(value, best[name].get(metric, value))
+        print(f"\n{group}, {options.threads} thread(s){'':>{40 - len(group)}}{'taper':>12}{'torch':>12}{'torch/taper':>13}")
+        for metric, theirs in best["torch"].items():
+            ours = best["taper"].get(metric)
+            shown = f"{ours:12.3f}{theirs:12.3f}{theirs / ours:13.2f}" if ours else f"{'-':>12}{theirs:12.3f}{'-':>13}"
+            print(f"  {metric:<50}{shown}")
+        results[group] = best
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(results, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
