@@ -172,7 +172,7 @@ TP_TEST(atoms_pass_ranges_on)
 
 TP_TEST(zero_and_one_are_integers)
 {
-    PLAY({ "sym 1", "1" }, { "sym 0", "0" }, { "sym 2", "s2" }, { "known s2 > 1", "yes" });
+    PLAY({ "sym 1", "1" }, { "sym 0", "0" }, { "sym 2", "s0" }, { "known s0 > 1", "yes" });
 }
 
 TP_TEST(guards_print_as_pytorch_prints_them)
