@@ -105,10 +105,8 @@ static tp_sym add_numbered(tp_shape_env *env, const char *prefix, tp_symbol_kind
 
 tp_sym tp_shape_env_symbol(tp_shape_env *env, int64_t hint, const char *source, tp_range range)
 {
-    if (!env->options.keep_zero_one && (hint == 0 || hint == 1)) {
-        env->numbered[TP_SYMBOL_BACKED]++;
+    if (!env->options.keep_zero_one && (hint == 0 || hint == 1))
         return tp_sym_int(hint);
-    }
     if (!env->options.keep_zero_one && range.low < 2)
         range.low = 2;
     if (hint < range.low || hint > range.high)

@@ -64,8 +64,8 @@ TP_API tp_shape_env *tp_shape_env_ref(tp_shape_env *env);
 TP_API void tp_shape_env_unref(tp_shape_env *env);      /* NULL is fine */
 TP_API TP_CHECK bool tp_shape_env_check(tp_shape_env *env);     /* false: sets the first error met since the last check */
 
-/* A backed symbol. A hint of 0 or 1 yields that integer and takes a number all the same; otherwise the range is cut to 2
- * and above, unless the environment keeps zero and one. `source` may be NULL. */
+/* A backed symbol. A hint of 0 or 1 yields that integer and takes no number; otherwise the range is cut to 2 and above,
+ * unless the environment keeps zero and one. `source` may be NULL. */
 TP_API tp_sym tp_shape_env_symbol(tp_shape_env *env, int64_t hint, const char *source, tp_range range);
 TP_API tp_sym tp_shape_env_unbacked(tp_shape_env *env, tp_range range);
 TP_API tp_sym tp_shape_env_unbacked_float(tp_shape_env *env);

@@ -4,7 +4,8 @@
  * the sorted generators, largest first; a product names its number first. One exception: a positive number and a single
  * negative power print as `5 - 2*s0`. The key of an expression, compared part by part:
  *
- *     class      number 1, symbol 2, product 3.0, sum 3.1, function 4 (by name), comparison 5 (by class name), and/or 6, not 7
+ *     class      number 1, symbol 2, product 3.0, sum 3.1, function 4 (by name), Max and Min 4.5,
+ *                comparison 5 (by class name), and/or 6, not 7
  *     arguments  how many, then each by its key; of a symbol its name
  *     weight     the exponent of a power, the coefficient of a product, the value of a number
  *
@@ -143,6 +144,8 @@ static sort_key key_of(piece p)
     case KIND_float_mul: k.class = 30; break;
     case KIND_poly:
     case KIND_float_add: k.class = 31; break;
+    case KIND_max:
+    case KIND_min: k.class = 45; break;
     case KIND_mod: k.name = mod_as_written(x) ? k.name : "PythonMod"; break;
     case KIND_and:
     case KIND_or: k.class = 60; break;
