@@ -1,10 +1,8 @@
 /* gemm.c - the products of every dtype and their batches, in terms of gemm_blocked.c and gemm_generic.c. */
 #include "kernels/gemm.h"
 
-#include <stdatomic.h>
-
-#include "base/pool.h"
-#include "base/runtime.h"
+#include "base/error.h"
+#include "kernels/each.h"
 #include "kernels/gemm_blocked.h"
 #include "kernels/gemm_generic.h"
 
@@ -31,23 +29,15 @@ static bool float_item(tp_dtype d, const tp_gemm *g, int64_t item)
 }
 
 typedef struct batch {
-    tp_dtype    dtype;
+    tp_dtype dtype;
     const tp_gemm *g;
-    item_fn    *item;
-    int64_t     items;          /* of a chunk */
-    atomic_bool failed;
+    item_fn *item;
 } batch;
 
-static void batch_chunk(void *work, int64_t index, int64_t count)
+static bool batch_item(void *work, int64_t item)
 {
-    batch *b = work;
-    int64_t end = (index + 1) * b->items < b->g->batch ? (index + 1) * b->items : b->g->batch;
-    (void)count;
-    for (int64_t i = index * b->items; i < end; i++)
-        if (!b->item(b->dtype, b->g, i)) {
-            atomic_store(&b->failed, true);
-            tp_error_clear();           /* it may be a worker's: the caller sets its own */
-        }
+    const batch *b = work;
+    return b->item(b->dtype, b->g, item);
 }
 
 /* A few large products are split inside, many small ones between. */
@@ -60,9 +50,7 @@ static bool run_batch(tp_dtype d, const tp_gemm *g, item_fn *item)
                 return false;
         return true;
     }
-    batch b = { .dtype = d, .g = g, .item = item, .items = 1 + BATCH_CHUNK / (product + 1) };
-    tp_pool_run((g->batch + b.items - 1) / b.items, batch_chunk, &b);
-    return !b.failed || tp_fail_memory();
+    return tp_each_run(g->batch, 1 + BATCH_CHUNK / (product + 1), batch_item, &(batch){ d, g, item });
 }
 
 bool tp_gemm_run(tp_dtype d, const tp_gemm *g)

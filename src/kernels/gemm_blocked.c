@@ -169,9 +169,12 @@ static bool run_blocked(const tp_gemm_problem *g, const tp_gemm_kernels *kernels
                 slice.k = least(sk, g->k - k0);
                 slice.beta = k0 ? 1 : g->beta;
                 advance(&slice.a, i0 * g->a_row + k0 * g->a_column, bytes);
-                advance(&slice.b, k0 * g->b_row + j0 * g->b_column, bytes);
+                if (!g->fill)
+                    advance(&slice.b, k0 * g->b_row + j0 * g->b_column, bytes);
                 advance(&c, i0 * g->c_row + j0 * g->c_column, bytes);
                 slice.c = (void *)c;
+                slice.fill_k = g->fill_k + k0;
+                slice.fill_n = g->fill_n + j0;
                 run_slice(&slice, kernels, pack_a ? scratch : NULL, pack_b ? scratch + a_bytes : NULL);
             }
     tp_block_free(scratch, a_bytes + b_bytes);

@@ -40,7 +40,8 @@
 
 #define KERNELS(type, bytes)                                                                                        \
     { .rows = MICRO_ROWS, .columns = 2 * TP_VECTOR / bytes, .tile = tile_##type, .pack_a = pack_a_##type,           \
-      .pack_b = pack_b_##type, .dot = dot_##type, .sweep = sweep_##type, .tiny = tiny_##type }
+      .pack_b = pack_b_##type, .dot = dot_##type, .sweep = sweep_##type, .tiny = tiny_##type,           \
+      .taps = taps_##type }
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 

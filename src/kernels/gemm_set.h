@@ -12,7 +12,7 @@
 /* The block of k after which a chain is added to C. The same in every instruction set, for it shows in the bits. */
 enum { TP_GEMM_K = 256 };
 
-/* Fills rows k0 … k0+kc of B at columns j0 … j0+columns, `width` elements a row, zeros beyond `columns`. */
+/* Fills rows k0 … k0+kc of B at columns j0 … j0+columns, `width` elements a row, anything beyond `columns`. */
 typedef void tp_gemm_fill(const void *source, int64_t k0, int64_t kc, int64_t j0, int columns, int width, void *to);
 
 /* C = alpha A B + beta C; strides in elements of A, B and C. C is not read when beta is 0. */
@@ -25,6 +25,7 @@ typedef struct tp_gemm_problem {
     const void   *packed_a, *packed_b;  /* borrowed, may be NULL: taken from a and b as they lie */
     tp_gemm_fill *fill;                 /* may be NULL: B is in memory */
     const void   *source;               /* borrowed: first argument of fill */
+    int64_t       fill_k, fill_n;       /* where this problem begins in the one that fill knows */
 } tp_gemm_problem;
 
 /*  packed A: for each block of k, panels of `rows` rows        packed B: for each block of k, panels of `columns`
@@ -37,6 +38,9 @@ typedef struct tp_gemm_kernels {
     void (*dot)(const tp_gemm_problem *g, int64_t j0, int64_t j1);      /* a_column == 1, b_row == 1 */
     void (*sweep)(const tp_gemm_problem *g, int64_t j0, int64_t j1);    /* m small, b_column == 1 */
     void (*tiny)(const tp_gemm_problem *g);
+    /* to[j] = start + the sum over t of weight[t] * x[offset[t] + j], for n outputs; depthwise convolution. */
+    void (*taps)(int64_t n, int64_t count, const void *x, const int64_t *offset, const void *weight, double start,
+                 void *to);
 } tp_gemm_kernels;
 
 typedef struct tp_gemm_set {

@@ -1,0 +1,327 @@
+/* conv_grid.c - the padded copy, the panels cut from it, and the grid of outputs. */
+#include "kernels/conv_grid.h"
+
+#include <string.h>
+
+#include "base/block.h"
+#include "base/pool.h"
+#include "base/runtime.h"
+#include "kernels/gemm_blocked.h"
+
+enum {
+    COPY_CHUNK = 16 << 10,      /* elements of the copy a chunk makes at least */
+    SWEEP_CHUNK = 64 << 10,     /* multiply-adds of a chunk of a depthwise convolution */
+    SLACK = 64,                 /* bytes behind the copy: panels are cut in steps of 16 and may read over its end */
+};
+
+/* ---- the copy ---- */
+
+bool tp_conv_copy_plan(tp_conv_copy *p, size_t *bytes, size_t element_bytes)
+{
+    size_t total;
+    p->quotient = (p->size[2] + p->phases - 1) / p->phases;
+    if (__builtin_mul_overflow(p->quotient, p->phases, &p->row) || __builtin_mul_overflow(p->row, p->size[1], &p->plane) ||
+        __builtin_mul_overflow(p->plane, p->size[0], &p->channel) ||
+        __builtin_mul_overflow((size_t)p->channel, (size_t)p->channels, &total) ||
+        __builtin_mul_overflow(total, element_bytes, &total) || __builtin_add_overflow(total, SLACK, bytes))
+        return tp_fail_memory();
+    return true;
+}
+
+typedef struct copying {
+    const tp_conv_copy *plan;
+    const char *data;
+    const tp_conv_view *view;
+    const int64_t *image;
+    char   *to;
+    int64_t channels_a_chunk;
+    size_t  bytes;
+} copying;
+
+static int64_t clamp(int64_t x, int64_t low, int64_t high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+/* One phase of one row: columns phase, phase + phases … of the copy; x is at the row's coordinate 0. */
+#define COPY_PHASE(type)                                                                                            \
+    static void copy_phase_##type(const tp_conv_copy *p, int64_t phase, const type *x, int64_t step, int64_t width, \
+                                  type *to)                                                                         \
+    {                                                                                                               \
+        int64_t start = p->low[2] + phase;      /* coordinate of the first */                                       \
+        int64_t count = clamp((p->size[2] - phase + p->phases - 1) / p->phases, 0, p->quotient);                    \
+        int64_t from = start >= 0 ? 0 : (-start + p->phases - 1) / p->phases;                                       \
+        int64_t end = width > start ? (width - start + p->phases - 1) / p->phases : 0;                              \
+        from = clamp(from, 0, count);                                                                               \
+        end = clamp(end, from, count);                                                                              \
+        for (int64_t q = 0; q < from; q++)                                                                          \
+            to[q] = 0;                                                                                              \
+        if (step == 1 && p->phases == 1)                                                                            \
+            memcpy(to + from, x + start + from, (size_t)(end - from) * sizeof(type));                               \
+        else                                                                                                        \
+            for (int64_t q = from; q < end; q++)                                                                    \
+                to[q] = x[(start + q * p->phases) * step];                                                          \
+        for (int64_t q = end; q < p->quotient; q++)                                                                 \
+            to[q] = 0;                                                                                              \
+    }
+COPY_PHASE(uint32_t)
+COPY_PHASE(uint64_t)
+
+static void copy_row(const copying *c, const char *x, bool inside, char *to)
+{
+    const tp_conv_copy *p = c->plan;
+    if (!inside) {
+        memset(to, 0, (size_t)p->row * c->bytes);
+        return;
+    }
+    for (int64_t phase = 0; phase < p->phases; phase++, to += p->quotient * (int64_t)c->bytes)
+        if (c->bytes == 4)
+            copy_phase_uint32_t(p, phase, (const uint32_t *)x, c->view->space[2], c->image[2], (uint32_t *)to);
+        else
+            copy_phase_uint64_t(p, phase, (const uint64_t *)x, c->view->space[2], c->image[2], (uint64_t *)to);
+}
+
+static void copy_chunk(void *work, int64_t index, int64_t count)
+{
+    const copying *c = work;
+    const tp_conv_copy *p = c->plan;
+    int64_t end = clamp((index + 1) * c->channels_a_chunk, 0, p->channels), bytes = (int64_t)c->bytes;
+    (void)count;
+    for (int64_t channel = index * c->channels_a_chunk; channel < end; channel++)
+        for (int64_t i = 0; i < p->size[0]; i++)
+            for (int64_t j = 0; j < p->size[1]; j++) {
+                int64_t z = p->low[0] + i, y = p->low[1] + j;
+                bool inside = z >= 0 && z < c->image[0] && y >= 0 && y < c->image[1];
+                int64_t from = inside ? channel * c->view->channel + z * c->view->space[0] + y * c->view->space[1] : 0;
+                copy_row(c, c->data + from * bytes, inside,
+                         c->to + (channel * p->channel + i * p->plane + j * p->row) * bytes);
+            }
+}
+
+void tp_conv_copy_run(const tp_conv_copy *p, const char *image_data, const tp_conv_view *view, const int64_t image[3],
+                      size_t element_bytes, void *to)
+{
+    copying c = { p, image_data, view, image, to, 1 + COPY_CHUNK / (p->channel + 1), element_bytes };
+    memset((char *)to + (size_t)(p->channel * p->channels) * element_bytes, 0, SLACK);
+    tp_pool_run((p->channels + c.channels_a_chunk - 1) / c.channels_a_chunk, copy_chunk, &c);
+}
+
+/* ---- panels ---- */
+
+static int64_t position(const tp_conv_grid *g, int64_t j)
+{
+    int64_t column = j % g->size[2], row = j / g->size[2];
+    return row / g->size[1] * g->plane_step + row % g->size[1] * g->row_step + column;
+}
+
+/* A run of neighbours: outputs of one row. */
+typedef struct run {
+    int64_t position;
+    int     start, count;       /* in the panel */
+} run;
+
+static int runs_of(const tp_conv_grid *g, int64_t j0, int columns, run *r)
+{
+    int n = 0;
+    for (int start = 0; start < columns; n++) {
+        int64_t left = g->size[2] - (j0 + start) % g->size[2];
+        r[n] = (run){ position(g, j0 + start), start, (int)(left < columns - start ? left : columns - start) };
+        start += r[n].count;
+    }
+    return n;
+}
+
+/* Runs are copied in steps of 16 bytes and may write over their end: what follows in the panel is written later. Only
+ * the last row must be exact, for behind it lies the next panel, which may be another thread's. */
+#define FILL(type)                                                                                                  \
+    static void fill_##type(const void *source, int64_t k0, int64_t kc, int64_t j0, int columns, int width, void *panel) \
+    {                                                                                                               \
+        const tp_conv_grid *g = source;                                                                             \
+        run r[64];                                                                                                  \
+        int runs = runs_of(g, j0, columns, r);                                                                      \
+        type *to = panel;                                                                                           \
+        for (int64_t p = 0; p < kc; p++, to += width) {                                                             \
+            const type *x = (const type *)g->copy + g->offset[k0 + p];                                              \
+            for (int i = 0; i < runs; i++) {                                                                        \
+                const type *from = x + r[i].position;                                                               \
+                type *at = to + r[i].start;                                                                         \
+                if (p + 1 == kc)                                                                                    \
+                    memcpy(at, from, (size_t)r[i].count * sizeof(type));                                            \
+                else                                                                                                \
+                    for (int q = 0; q < r[i].count; q += 16 / (int)sizeof(type))                                    \
+                        memcpy(at + q, from + q, 16);                                                               \
+            }                                                                                                       \
+        }                                                                                                           \
+    }
+FILL(uint32_t)
+FILL(uint64_t)
+
+/* Rows are output positions here, columns are offsets: each column is cut into runs along the rows. */
+#define FILL_TURNED(type)                                                                                           \
+    static void fill_turned_##type(const void *source, int64_t k0, int64_t kc, int64_t j0, int columns, int width,  \
+                                   void *panel)                                                                     \
+    {                                                                                                               \
+        const tp_conv_grid *g = source;                                                                             \
+        type *to = panel;                                                                                           \
+        for (int64_t p = 0; p < kc;) {                                                                              \
+            int64_t left = g->size[2] - (k0 + p) % g->size[2], n = left < kc - p ? left : kc - p;                   \
+            const type *x = (const type *)g->copy + position(g, k0 + p);                                            \
+            for (int64_t q = 0; q < n; q++)                                                                         \
+                for (int j = 0; j < columns; j++)                                                                   \
+                    to[(p + q) * width + j] = x[g->offset[j0 + j] + q];                                             \
+            p += n;                                                                                                 \
+        }                                                                                                           \
+    }
+FILL_TURNED(uint32_t)
+FILL_TURNED(uint64_t)
+
+tp_gemm_fill *tp_conv_fill_turned(size_t element_bytes)
+{
+    return element_bytes == 4 ? fill_turned_uint32_t : fill_turned_uint64_t;
+}
+
+/* ---- the grid ---- */
+
+static int64_t pixels(const tp_conv_grid *g)
+{
+    return g->size[0] * g->size[1] * g->size[2];
+}
+
+/* Do the outputs of a channel lie at one step from each other? */
+static bool even_steps(const tp_conv_grid *g, int64_t *step)
+{
+    int64_t expected = 0;
+    *step = 1;
+    for (int d = 2; d >= 0; d--)
+        if (g->size[d] > 1) {
+            if (expected && g->space[d] != expected)
+                return false;
+            if (!expected)
+                *step = g->space[d];
+            expected = g->space[d] * g->size[d];
+        }
+    return true;
+}
+
+static double element(const void *data, int64_t index, size_t bytes)
+{
+    return bytes == 4 ? ((const float *)data)[index] : ((const double *)data)[index];
+}
+
+static void set_element(void *data, int64_t index, size_t bytes, double x)
+{
+    if (bytes == 4)
+        ((float *)data)[index] = (float)x;
+    else
+        ((double *)data)[index] = x;
+}
+
+/* Outputs of one channel without gaps, to where they belong. */
+static void scatter(const tp_conv_grid *g, int64_t channel, const char *from)
+{
+    int64_t bytes = (int64_t)g->element_bytes;
+    char *to = (char *)g->out + channel * g->channel * bytes;
+    for (int64_t i = 0; i < g->size[0]; i++)
+        for (int64_t j = 0; j < g->size[1]; j++) {
+            char *row = to + (i * g->space[0] + j * g->space[1]) * bytes;
+            for (int64_t q = 0; q < g->size[2]; q++, from += bytes)
+                memcpy(row + q * g->space[2] * bytes, from, (size_t)bytes);
+        }
+}
+
+typedef struct sweeping {
+    const tp_conv_grid *g;
+    char   *beside;             /* rows x pixels, NULL: the outputs are written where they belong */
+    int64_t rows_a_chunk;       /* output rows of the image, over all channels */
+} sweeping;
+
+static void scatter_chunk(void *work, int64_t index, int64_t count)
+{
+    const sweeping *s = work;
+    (void)count;
+    scatter(s->g, index, s->beside + index * pixels(s->g) * (int64_t)s->g->element_bytes);
+}
+
+static void sweep_chunk(void *work, int64_t index, int64_t count)
+{
+    const sweeping *s = work;
+    const tp_conv_grid *g = s->g;
+    int64_t bytes = (int64_t)g->element_bytes, lines = g->size[0] * g->size[1];
+    int64_t end = clamp((index + 1) * s->rows_a_chunk, 0, lines * g->rows);
+    (void)count;
+    for (int64_t r = index * s->rows_a_chunk; r < end; r++) {
+        int64_t channel = r / lines, line = r % lines, i = line / g->size[1], j = line % g->size[1];
+        char *to = s->beside ? s->beside + r * g->size[2] * bytes
+                             : (char *)g->out + (channel * g->channel + i * g->space[0] + j * g->space[1]) * bytes;
+        int64_t from = channel / g->sharing * g->copy_channel + i * g->plane_step + j * g->row_step;
+        g->kernels->taps(g->size[2], g->k, (const char *)g->copy + from * bytes,
+                         g->offset, (const char *)g->weight + channel * g->weight_row * bytes,
+                         g->bias ? element(g->bias, channel, g->element_bytes) : 0, to);
+    }
+}
+
+static void sweep_taps(const tp_conv_grid *g, char *beside)
+{
+    sweeping s = { g, beside, 1 + SWEEP_CHUNK / (g->size[2] * g->k + 1) };
+    tp_pool_run((g->size[0] * g->size[1] * g->rows + s.rows_a_chunk - 1) / s.rows_a_chunk, sweep_chunk, &s);
+}
+
+/* The bias is what C holds before the product is added. */
+static void spread_bias(const tp_conv_grid *g, const tp_gemm_problem *p)
+{
+    for (int64_t i = 0; i < p->m; i++) {
+        double x = g->bias ? element(g->bias, i, g->element_bytes) : 0;
+        for (int64_t j = 0; j < p->n; j++)
+            set_element(p->c, i * p->c_row + j * p->c_column, g->element_bytes, x);
+    }
+}
+
+/* Is B the copy itself? So it is for kernels of one tap. */
+static bool is_plain(const tp_conv_grid *g)
+{
+    if (g->row_step != g->size[2] || (g->size[0] > 1 && g->plane_step != g->size[1] * g->row_step))
+        return false;
+    for (int64_t p = 2; p < g->k; p++)
+        if (g->offset[p] - g->offset[p - 1] != g->offset[1] - g->offset[0])
+            return false;
+    return g->k > 0;
+}
+
+static bool multiply(const tp_conv_grid *g, char *beside, int64_t step)
+{
+    tp_gemm_problem p = {
+        .m = g->rows, .n = pixels(g), .k = g->k, .a = g->weight, .a_row = g->weight_row, .a_column = 1,
+        .b_column = 1, .c = beside ? beside : g->out, .c_row = beside ? pixels(g) : g->channel,
+        .c_column = beside ? 1 : step, .alpha = 1, .beta = g->bias ? 1 : 0,
+        .fill = g->element_bytes == 4 ? fill_uint32_t : fill_uint64_t, .source = g,
+    };
+    if (is_plain(g)) {
+        p.fill = NULL;
+        p.b = (const char *)g->copy + g->offset[0] * (int64_t)g->element_bytes;
+        p.b_row = g->k > 1 ? g->offset[1] - g->offset[0] : 0;
+    }
+    if (g->bias || !g->k)
+        spread_bias(g, &p);
+    return !g->k || tp_gemm_solve(&p, g->kernels, g->element_bytes);
+}
+
+bool tp_conv_grid_run(const tp_conv_grid *g, bool one_channel)
+{
+    int64_t step;
+    bool even = even_steps(g, &step), direct = one_channel ? g->space[2] == 1 || g->size[2] == 1 : even, ok = true;
+    size_t bytes = (size_t)(pixels(g) * g->rows) * g->element_bytes;
+    char *beside = NULL;
+
+    if (!pixels(g))
+        return true;
+    if (!direct && !(beside = tp_block_new(bytes)))
+        return false;
+    if (one_channel)
+        sweep_taps(g, beside);
+    else
+        ok = multiply(g, beside, step);
+    if (ok && beside)
+        tp_pool_run(g->rows, scatter_chunk, &(sweeping){ g, beside, 1 });
+    tp_block_free(beside, bytes);
+    return ok;
+}
