@@ -156,8 +156,6 @@ class BackwardHook:
             replaced = hook(self.module, grads, self.grad_outputs)
             if replaced is None:
                 continue
-            if not isinstance(replaced, tuple):
-                replaced = (replaced,)
             if len(replaced) != self.argument_count:
                 raise RuntimeError(
                     "Backward hook returned an invalid number of grad_input, "

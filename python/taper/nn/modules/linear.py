@@ -46,6 +46,11 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input):
+        # A parameter found through __getattr__ costs as much as a small product. Where weight or bias is something
+        # else by now (a property, a plain tensor), the long way is right.
+        own = self._parameters
+        if "weight" in own and "bias" in own:
+            return F.linear(input, own["weight"], own["bias"])
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self):
