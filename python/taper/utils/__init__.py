@@ -1,0 +1,2 @@
+"""Hooks and data loading."""
+from . import data, hooks
