@@ -29,6 +29,9 @@ class Missing:
     def fail(self, *_args, **_kwargs):
         raise MissingName(f"not provided: {self.name}")
 
+    def __repr__(self):
+        return f"<missing {self.name}>"                 # no address: it may become part of a test's name
+
     def __getattr__(self, attr):
         if attr.startswith("__") and attr.endswith("__"):
             raise AttributeError(attr)
@@ -62,7 +65,8 @@ class Missing:
                 missing.fail()
         return (MissingBase,)
 
-    __bool__ = __iter__ = __len__ = __instancecheck__ = __subclasscheck__ = __enter__ = __exit__ = fail
+    __bool__ = __iter__ = __len__ = __getitem__ = __add__ = __radd__ = __or__ = __ror__ = fail
+    __instancecheck__ = __subclasscheck__ = __enter__ = __exit__ = fail
 
 
 def load(path, module, helpers):

@@ -15,8 +15,10 @@ import time
 import places
 from source import Source
 
-# How a provider runs a script. `python -m taper SCRIPT` makes `import torch` mean Taper.
-PROVIDERS = {"torch": "{python}", "taper": "{python} -m taper"}
+# How a provider runs a script. `python -m taper SCRIPT` makes `import torch` mean Taper; "testing" is PyTorch with our
+# torch.testing, a control of the latter.
+PROVIDERS = {"torch": "{python}", "taper": "{python} -m taper",
+             "testing": "{python} " + os.path.join(places.HERE, "on_torch.py")}
 QUIET = {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1",
          "PYTORCH_PRINT_REPRO_ON_FAILURE": "0"}
 
@@ -81,8 +83,8 @@ class FileRun:
         self.worker = None
 
     def command(self):
-        prefix = (self.options.prefix or PROVIDERS[self.options.provider]).format(python=self.options.python).split()
-        return prefix + [os.path.join(places.HERE, "worker.py"), self.path, "REPORT_FD", self.mode]
+        words = (self.options.prefix or PROVIDERS[self.options.provider]).split()
+        return [word.format(python=self.options.python) for word in words] + [os.path.join(places.HERE, "worker.py"), self.path, "REPORT_FD", self.mode]
 
     def start(self, folder):
         """A live worker; returns the tests it lists."""
