@@ -3,7 +3,10 @@
 Runs on Taper, or where that is not built on PyTorch's tensors with our torch.testing.
 """
 import importlib
+import json
 import os
+import subprocess
+import sys
 import unittest
 
 import pytest
@@ -112,3 +115,13 @@ def test_device_instances(torch, utils):
 def test_tables_that_are_not_there_say_so(torch, utils, module, name):
     with pytest.raises(ImportError, match=f"{name} is made"):
         exec(f"from {torch.__name__}.testing._internal.{module} import {name}")
+
+
+def test_checks_do_check(torch, tmp_path):
+    provider, out = "taper" if torch.__name__ == "taper" else "testing", tmp_path / "out.json"
+    subprocess.run([sys.executable, os.path.join(HERE, "run.py"), "--provider", provider, "--json", str(out),
+                    os.path.join(HERE, "canary", "test_must_fail.py")], check=True, timeout=120)
+    record = json.loads(out.read_text())[0]
+    assert record["strict_error"] is None
+    assert {test["outcome"] for test in record["instances"].values()} == {"fail", "error"}
+    assert all("Missing" not in test["detail"] for test in record["instances"].values())

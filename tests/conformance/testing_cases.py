@@ -29,7 +29,29 @@ t(1.), 1.0
 [t([1.]), t([2.])], [t([1.]), t([3.])]
 [t([1.])], [t([1.]), t([3.])]
 {'a': t([1.])}, {'b': t([3.])}
+{'a': 1}, {'a': 1, 'b': 2}
+{'b': 1, 'a': 2}, {'a': 3, 'b': 4}
 {'a': [1, (2., 3)]}, {'a': [1, (2., 4)]}
+[1., [2.]], [2., 'a']
+[1.], [(1.,)]
+t(nan), t(0.)
+t(0.), t(nan)
+t(1.), t(0.)
+1., 0.
+0., nan
+float('inf'), float('inf')
+float('inf'), 1.
+1., float('inf')
+-float('inf'), float('inf')
+2**70, 2**70 + 1
+t([[1., 2.], [3., 5.]]), t([[1., 2.], [3., 4.]])
+t([1, 2**40]), t([1, 1])
+t([1.5, nan, 3.]), t([1.5, 2., nan])
+torch.ones(2, 0), torch.ones(0, 2)
+[], []
+[], [1]
+t([1.]), [1.]
+1, t(1)
 None, None
 None, t(1.)
 'a', 'a'
@@ -71,6 +93,30 @@ t(1.), 1
 t([[2.]]), 1
 torch.ones(2), 1
 1, t([3])
+[t([1.]), 'a'], [t([1.]), 'b']
+[[1, 'x'], {'k': t(2)}], [[1, 'x'], {'k': 3}]
+t([1.]), None
+'a', None
+(1,), 'a'
+{'a': 1}, [1]
+float('inf'), float('inf')
+float('inf'), 1
+True, t([False])
+2**70, 2**70
+1.0, 1 + 0j
+t(1), t(1.)
+t([1., 2.]), (1., 2.)
+[t([1.]), t([2.])], t([1., 2.])
+t([1]), t([True])
+t([1.]), t([1.0001]), atol=1e-3, rtol=0
+b'ab', b'ac'
+frozenset({1}), {1}
+torch.nn.ModuleList(), []
+object, object
+print, print
+Ellipsis, Ellipsis
+t([1., 2.]).unbind(), [1., 2.]
+t([1., 2.]).unbind(), (1., 3.)
 t(True), 1
 t(1), 1.5
 torch.Size([1, 2]), [1, 2]
@@ -144,6 +190,17 @@ check_dag("mul").check_not("four").check_dag("one")
 check_dag("mul").check_not("four").check_dag("end")
 check("one").check_not("zip").check_not("four").check("end")
 check_regex("a.d m")
+check("five").check_next("x")
+check("five").check_not("x")
+check("end five").check_same("\\n")
+check("add").check_count("add", 1, exactly=True).check("sub")
+check_count("add", 2).check_same("mul").check_next("sub").check("end")
+check_not("one").check("two")
+check_not("two").check("one")
+check("").check("one")
+check_same("two").check_next("mul")
+check_dag("add").check_dag("mul").check_same("sub")
+check_dag("one").check_not("add").check_dag("sub").check_dag("two")
 """
 
 

@@ -78,8 +78,11 @@ def judge_numbers(actual, expected, options):
     if actual == expected:
         return
     rtol, atol = options.tolerance(*(options.number_dtypes.get(type(value), torch.int64) for value in (actual, expected)))
-    both_nan = cmath.isnan(actual) and cmath.isnan(expected)
-    near = cmath.isfinite(actual) and abs(actual - expected) <= atol + rtol * abs(expected) if not both_nan else options.equal_nan
+    if cmath.isnan(actual) and cmath.isnan(expected):
+        near = options.equal_nan
+    else:
+        finite = cmath.isfinite(actual) and cmath.isfinite(expected)        # infinity is close to itself alone
+        near = finite and abs(actual - expected) <= atol + rtol * abs(expected)
     if not near:
         raise Mismatch(_mismatch.of_numbers(actual, expected, rtol, atol))
 

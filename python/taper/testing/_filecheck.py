@@ -21,12 +21,12 @@ class Check:
 def show(text, start, end):
     """The lines around text[start:end], the piece underlined where it lies within a line."""
     lines, places, place = text.split("\n"), [], 0
-    if lines and not lines[-1]:
-        lines.pop()                                     # what follows the last newline is no line
     for line in lines:
         places.append(place)
         place += len(line) + 1
-    line_of = lambda at: max([n for n, first in enumerate(places) if first <= at], default=0)
+    line_of = lambda at: max(n for n, first in enumerate(places) if first <= at)
+    if not lines[-1]:
+        lines.pop()                                     # what follows the last newline has a place, but is not shown
     first, last = line_of(start), line_of(end)
     shown = []
     for number in range(max(0, first - CONTEXT), min(len(lines), max(last + CONTEXT, first) + 1)):

@@ -1,5 +1,6 @@
 """What TestCase.assertEqual takes for equal: more kinds of values than assert_close, and numbers more loosely."""
 import unittest
+from collections.abc import Sequence
 
 from .. import _comparison
 from .._comparison import ARRAYS, BOOLS, NUMBERS, Options, judge_numbers, judge_tensors, to_number
@@ -93,10 +94,10 @@ RULES = (_comparison.rule_none, rule_number, rule_array, rule_object)
 
 
 def match_kinds(x, y):
-    """A list against a tensor is taken for a tensor of the same dtype and device."""
-    if isinstance(x, torch.Tensor) and isinstance(y, (list, tuple)):
+    """A sequence against a tensor is taken for a tensor of the same dtype and device."""
+    if isinstance(x, torch.Tensor) and isinstance(y, Sequence):
         return x, torch.as_tensor(y, dtype=x.dtype, device=x.device)
-    if isinstance(y, torch.Tensor) and isinstance(x, (list, tuple)):
+    if isinstance(y, torch.Tensor) and isinstance(x, Sequence):
         return torch.as_tensor(x, dtype=y.dtype, device=y.device), y
     return x, y
 

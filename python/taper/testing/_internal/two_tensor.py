@@ -9,9 +9,13 @@ class TwoTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, a, b, outer_size=None, outer_stride=None, *, requires_grad=None):
-        for name in ("shape", "dtype", "device", "layout"):
+        for name in ("device", "layout", "requires_grad", "dtype"):
             if getattr(a, name) != getattr(b, name):
-                raise AssertionError(f"Expected a.{name} == b.{name}, got {getattr(a, name)} != {getattr(b, name)}")
+                raise AssertionError("Expected a and b to have same device, layout, requires_grad, and dtype")
+        for name, read in (("shape", lambda t: t.shape), ("stride()", lambda t: t.stride()),
+                           ("storage_offset()", lambda t: t.storage_offset())):
+            if read(a) != read(b):
+                raise AssertionError(f"Expected a.{name} == b.{name}, got {read(a)} != {read(b)}")
         if outer_size is None:
             outer_size = a.size()
         if outer_stride is None:
