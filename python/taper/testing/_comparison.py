@@ -1,0 +1,209 @@
+"""assert_close: are two values, or two nests of them, the same but for rounding?
+
+A comparison has two phases, as users see from the order of errors: first the containers are walked and each pair of
+leaves finds the rule that can judge it, then the pairs are judged in order and the first difference is reported. The
+rules are functions `rule(actual, expected, options)` that return None, "not my kind of value", or a function that
+judges. A test case has rules of its own in front of and behind these (_internal/equality.py).
+"""
+import cmath
+from collections.abc import Mapping, Sequence
+
+from . import _mismatch, _tolerance
+from ._mismatch import Mismatch
+from ._torch import torch
+
+try:
+    import numpy
+except ModuleNotFoundError:
+    numpy = None
+
+BOOLS = (bool, numpy.bool_) if numpy else (bool,)
+NUMBERS = (int, float, complex, numpy.number) if numpy else (int, float, complex)
+ARRAYS = (torch.Tensor, numpy.ndarray) if numpy else (torch.Tensor,)
+
+
+class Options:
+    """What the caller of a comparison asked for."""
+    sequences, mappings = (Sequence,), (Mapping,)
+    rtol = atol = None
+    least = (0.0, 0.0)                      # no tolerance is tighter than these
+    equal_nan = check_stride = False
+    check_device = check_dtype = check_layout = allow_subclasses = True
+    number_dtypes = _tolerance.BY_NUMBER
+
+    def __init__(self, **given):
+        for name, value in given.items():
+            setattr(self, name, value)
+        self.given = _tolerance.check_given(self.rtol, self.atol)
+
+    def tolerance(self, *dtypes):
+        rtol, atol = (self.rtol, self.atol) if self.given else _tolerance.default_of(*dtypes)
+        return max(rtol, self.least[0]), max(atol, self.least[1])
+
+
+def rule_none(actual, expected, _options):
+    if actual is not None and expected is not None:
+        return None
+
+    def judge():
+        if actual is not expected:
+            raise Mismatch(f"None mismatch: {actual} is not {expected}")
+    return judge
+
+
+def rule_bool(actual, expected, _options):
+    if not (isinstance(actual, BOOLS) and isinstance(expected, BOOLS)):
+        return None
+
+    def judge():
+        if bool(actual) is not bool(expected):
+            raise Mismatch(f"Booleans mismatch: {bool(actual)} is not {bool(expected)}")
+    return judge
+
+
+def to_number(value):
+    return value.item() if numpy and isinstance(value, numpy.number) else value
+
+
+def rule_number(actual, expected, options):
+    if not all(isinstance(value, NUMBERS) and not isinstance(value, BOOLS) for value in (actual, expected)):
+        return None
+    actual, expected = to_number(actual), to_number(expected)
+    return lambda: judge_numbers(actual, expected, options)
+
+
+def judge_numbers(actual, expected, options):
+    if options.check_dtype and type(actual) is not type(expected):
+        raise Mismatch(f"The (d)types do not match: {type(actual)} != {type(expected)}.")
+    if actual == expected:
+        return
+    rtol, atol = options.tolerance(*(options.number_dtypes.get(type(value), torch.int64) for value in (actual, expected)))
+    if cmath.isnan(actual) and cmath.isnan(expected):
+        near = options.equal_nan
+    else:
+        finite = cmath.isfinite(actual) and cmath.isfinite(expected)        # infinity is close to itself alone
+        near = finite and abs(actual - expected) <= atol + rtol * abs(expected)
+    if not near:
+        raise Mismatch(_mismatch.of_numbers(actual, expected, rtol, atol))
+
+
+def rule_tensor(actual, expected, options):
+    """Tensors, and whatever can be taken for one, when one type derives from the other."""
+    related = isinstance(actual, type(expected)) or isinstance(expected, type(actual))
+    if not related or (not options.allow_subclasses and type(actual) is not type(expected)):
+        return None
+    try:
+        actual, expected = (t if isinstance(t, torch.Tensor) else torch.as_tensor(t) for t in (actual, expected))
+    except Exception:
+        return None
+    return lambda: judge_tensors(actual, expected, options)
+
+
+def judge_tensors(actual, expected, options):
+    check_attributes(actual, expected, options)
+    if actual.device.type == "meta" or expected.device.type == "meta":
+        return                                          # nothing to compare but what has been compared
+    if getattr(actual, "is_nested", False):
+        for place, pair in enumerate(zip(actual.unbind(), expected.unbind())):
+            judge_at((place,), lambda: judge_tensors(*pair, options))
+        return
+    for tensor in (actual, expected):
+        if tensor.layout != torch.strided or tensor.is_quantized:
+            raise NotImplementedError(f"comparing tensors of layout {tensor.layout}, dtype {tensor.dtype}")
+    rtol, atol = options.tolerance(actual.dtype, expected.dtype)
+    if actual.device != expected.device:
+        actual, expected = actual.cpu(), expected.cpu()
+    if actual.dtype != expected.dtype:
+        dtype = torch.promote_types(actual.dtype, expected.dtype)
+        actual, expected = actual.to(dtype), expected.to(dtype)
+    matches = torch.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=options.equal_nan)
+    if torch.all(matches):
+        return
+    if matches.dim() == 0:
+        raise Mismatch(_mismatch.of_numbers(actual.item(), expected.item(), rtol, atol))
+    raise Mismatch(_mismatch.of_tensors(actual, expected, matches, rtol, atol))
+
+
+def check_attributes(actual, expected, options):
+    checks = [("shape", True, lambda t: t.shape),
+              ("layout", options.check_layout, lambda t: t.layout),
+              ("stride()", options.check_stride, lambda t: t.stride()),
+              ("device", options.check_device, lambda t: t.device),
+              ("dtype", options.check_dtype, lambda t: t.dtype)]
+    if getattr(actual, "is_nested", False) or getattr(expected, "is_nested", False):
+        checks[0] = ("is_nested", True, lambda t: t.is_nested)
+    for name, wanted, read in checks:
+        if wanted and read(actual) != read(expected):
+            raise Mismatch(f"The values for attribute '{name}' do not match: {read(actual)} != {read(expected)}.")
+
+
+def judge_at(path, judge):
+    """Run `judge`; a mismatch it finds lies at `path`."""
+    try:
+        judge()
+    except Mismatch as mismatch:
+        raise Mismatch(mismatch.text, path + mismatch.path, mismatch.kind) from None
+
+
+def pairs(actual, expected, rules, options, path=()):
+    """All pairs of leaves as (path, judge), in order; raises Mismatch where the containers differ."""
+    if (isinstance(actual, options.sequences) and isinstance(expected, options.sequences)
+            and not isinstance(actual, str) and not isinstance(expected, str)):
+        yield from sequence_pairs(actual, expected, rules, options, path)
+    elif isinstance(actual, options.mappings) and isinstance(expected, options.mappings):
+        yield from mapping_pairs(actual, expected, rules, options, path)
+    else:
+        for rule in rules:
+            judge = rule(actual, expected, options)
+            if judge is not None:
+                yield path, judge
+                return
+        raise Mismatch("No comparison pair was able to handle inputs of type "
+                       f"{type(actual)} and {type(expected)}.", path, TypeError)
+
+
+def sequence_pairs(actual, expected, rules, options, path):
+    if len(actual) != len(expected):
+        raise Mismatch(f"The length of the sequences mismatch: {len(actual)} != {len(expected)}", path)
+    for place in range(len(actual)):
+        yield from pairs(actual[place], expected[place], rules, options, path + (place,))
+
+
+def mapping_pairs(actual, expected, rules, options, path):
+    missing = [key for key in expected.keys() if key not in actual.keys()]
+    more = [key for key in actual.keys() if key not in expected.keys()]
+    if missing or more:
+        raise Mismatch("The keys of the mappings do not match:\n"
+                       f"Missing keys in the actual mapping: {in_order(missing)}\n"
+                       f"Additional keys in the actual mapping: {in_order(more)}", path)
+    for key in in_order(actual.keys()):
+        yield from pairs(actual[key], expected[key], rules, options, path + (key,))
+
+
+def in_order(keys):
+    try:
+        return sorted(keys)
+    except Exception:
+        return list(keys)
+
+
+def first_mismatch(actual, expected, rules, options):
+    """None when the two agree."""
+    try:
+        for path, judge in list(pairs(actual, expected, rules, options)):
+            judge_at(path, judge)
+    except Mismatch as mismatch:
+        return mismatch
+    return None
+
+
+def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=None, equal_nan=False, check_device=True,
+                 check_dtype=True, check_layout=True, check_stride=False, msg=None):
+    """Raise AssertionError unless `actual` and `expected` are close:
+    |actual - expected| <= atol + rtol * |expected|, with tolerances that depend on the dtype unless given."""
+    options = Options(allow_subclasses=allow_subclasses, rtol=rtol, atol=atol, equal_nan=equal_nan,
+                      check_device=check_device, check_dtype=check_dtype, check_layout=check_layout,
+                      check_stride=check_stride)
+    mismatch = first_mismatch(actual, expected, (rule_none, rule_bool, rule_number, rule_tensor), options)
+    if mismatch is not None:
+        raise mismatch.to_error(msg)
