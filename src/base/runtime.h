@@ -59,10 +59,10 @@ typedef struct tp_thread {
     void    *free_list[4];                  /* tensor, storage, list, tape node: recycled structs of this thread */
     uint32_t free_count[4];
     void    *modes;                         /* python: stacks of function and dispatch modes */
-    void    *trace;                         /* trace: the tracer mounted at P or R */
-    void    *transforms;                    /* trace: vmap, grad, jvp levels */
+    struct tp_mount *tracer[2];             /* trace: mounted above (P) and below (R) autograd, innermost first */
+    struct tp_mount *recorder;              /* trace: jit recorder */
+    struct tp_mount *transforms;            /* trace: vmap, grad, jvp levels, innermost first */
     void    *autocast;                      /* trace: casting state */
-    void    *recorder;                      /* trace: jit recorder */
     void    *engine;                        /* grad: the backward run this thread works for */
     void    *saved_hooks;                   /* grad: pack and unpack hooks */
     void    *fake;                          /* trace: the fake mode */

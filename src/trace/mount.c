@@ -1,0 +1,76 @@
+/* mount.c - the four layers whose work is done by whoever is mounted there. */
+#include "trace/mount.h"
+
+#include <assert.h>
+
+static tp_mount **stack_of(tp_layer_id layer)
+{
+    tp_thread *self = &tp_self;
+    switch (layer) {
+    case TP_LAYER_TRACE_P:   return &self->tracer[0];
+    case TP_LAYER_TRACE_R:   return &self->tracer[1];
+    case TP_LAYER_JIT:       return &self->recorder;
+    default:                 return &self->transforms;
+    }
+}
+
+void tp_mount_push(tp_mount *m, tp_layer_id layer)
+{
+    tp_mount **top = stack_of(layer);
+    m->layer = (uint8_t)layer;
+    m->outer = *top;
+    *top = m;
+    tp_self.active |= TP_LAYER_BIT(layer);
+}
+
+void tp_mount_pop(tp_mount *m)
+{
+    tp_mount **top = stack_of((tp_layer_id)m->layer);
+    assert(*top == m);
+    *top = m->outer;
+    if (!*top)
+        tp_self.active &= ~TP_LAYER_BIT(m->layer);
+}
+
+bool tp_mount_next(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    if (m->layer == TP_LAYER_TRANSFORM && m->outer)
+        return tp_call(op, arg, result);
+    return tp_call_below((tp_layer_id)m->layer, op, arg, result);
+}
+
+/* Off the stack while it works, whatever happens inside. */
+static bool hand_to(tp_layer_id layer, const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    tp_mount **top = stack_of(layer), *m = *top;
+    if (!m)
+        return tp_call_below(layer, op, arg, result);
+    uint32_t active = tp_self.active;
+    *top = m->outer;
+    if (!m->outer)
+        tp_self.active &= ~TP_LAYER_BIT(layer);
+    bool ok = m->call(m, op, arg, result);
+    *top = m;
+    tp_self.active = active;
+    return ok;
+}
+
+static bool at_p(const tp_op *op, const tp_value *arg, tp_value *result) { return hand_to(TP_LAYER_TRACE_P, op, arg, result); }
+static bool at_r(const tp_op *op, const tp_value *arg, tp_value *result) { return hand_to(TP_LAYER_TRACE_R, op, arg, result); }
+static bool at_jit(const tp_op *op, const tp_value *arg, tp_value *result) { return hand_to(TP_LAYER_JIT, op, arg, result); }
+static bool at_transform(const tp_op *op, const tp_value *arg, tp_value *result) { return hand_to(TP_LAYER_TRANSFORM, op, arg, result); }
+
+static const tp_layer layers[] = {
+    { .name = "pre-dispatch trace", .call = at_p, .shuts = TP_LAYER_BIT(TP_LAYER_TRACE_P) },
+    { .name = "trace", .call = at_r, .shuts = TP_LAYER_BIT(TP_LAYER_TRACE_R) },
+    { .name = "jit recorder", .call = at_jit, .shuts = TP_LAYER_BIT(TP_LAYER_JIT) },
+    { .name = "transforms", .call = at_transform },
+};
+
+__attribute__((constructor)) static void mount_layers(void)
+{
+    tp_the_runtime.layer[TP_LAYER_TRACE_P] = &layers[0];
+    tp_the_runtime.layer[TP_LAYER_TRACE_R] = &layers[1];
+    tp_the_runtime.layer[TP_LAYER_JIT] = &layers[2];
+    tp_the_runtime.layer[TP_LAYER_TRANSFORM] = &layers[3];
+}
