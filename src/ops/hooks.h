@@ -24,6 +24,7 @@ typedef struct tp_syms {
 typedef struct tp_sym_geometry {
     uint8_t dtype, ndim;
     bool    unknown;            /* never set: data-dependent sizes are fresh symbols here */
+    bool    absent;             /* not asked for by this call: the result is none */
     tp_device device;
     tp_sym  offset;
     tp_sym  size[TP_MAX_DIMS], stride[TP_MAX_DIMS];

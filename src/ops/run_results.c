@@ -54,12 +54,12 @@ static bool run_out(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_v
 {
     const tp_op *base = op->base;
     int first = op->arg_count - base->result_count;
-    tp_geometry g[MOST_RESULTS];
+    tp_geometry g[MOST_RESULTS] = { 0 };
     tp_tensor *filled[MOST_RESULTS] = { 0 };
     bool ok = base->infer(base, arg, g);
     for (int i = 0; ok && i < base->result_count; i++) {
         tp_tensor *out = arg[first + i].tensor;
-        if (g[i].unknown)
+        if (g[i].unknown || g[i].absent)
             continue;
         ok = prepare_out(out, &g[i]);
         if (ok)
@@ -68,7 +68,7 @@ static bool run_out(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_v
     ok = ok && fill(base, arg, filled);
     for (int i = 0; ok && i < base->result_count; i++) {
         tp_tensor *out = arg[first + i].tensor;
-        if (filled[i] == out)
+        if (filled[i] == out || g[i].absent)
             continue;
         ok = (g[i].unknown ? tp_tensor_resize(out, filled[i]->ndim, filled[i]->size) : true) && tp_check_written(out);
         if (ok)
@@ -84,10 +84,10 @@ static bool run_out(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_v
 
 static bool run_fresh(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_tensor **out)
 {
-    tp_geometry g[MOST_RESULTS];
+    tp_geometry g[MOST_RESULTS] = { 0 };
     bool ok = op->infer(op, arg, g);
     for (int i = 0; ok && i < op->result_count; i++)
-        if (!g[i].unknown)
+        if (!g[i].unknown && !g[i].absent)
             ok = (out[i] = tp_tensor_new_as(&g[i])) != NULL;
     ok = ok && fill(op, arg, out);
     for (int i = 0; !ok && i < op->result_count; i++) {
@@ -201,7 +201,7 @@ static bool meta_fill(const tp_op *op, const tp_value *arg, tp_tensor **out)
     char name[128];
     (void)arg;
     for (int i = 0; i < op->result_count; i++)
-        if (!out[i])
+        if (!out[i] && (op->flags & TP_OP_SYNC))
             return tp_fail(TP_ERR_UNIMPLEMENTED, "%s: the size of its result depends on data, which a meta tensor does not have", tp_op_full_name(op, name));
     return true;
 }

@@ -62,6 +62,7 @@ typedef struct tp_attached {
 typedef struct tp_geometry {
     uint8_t dtype, ndim;
     bool    unknown;            /* sizes depend on data: the kernel makes the tensor */
+    bool    absent;             /* not asked for by this call: the result is none */
     tp_device device;
     int64_t offset;             /* views only */
     int64_t size[TP_MAX_DIMS], stride[TP_MAX_DIMS];

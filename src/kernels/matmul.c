@@ -1,0 +1,101 @@
+/* matmul.c - matrix products of tensors: strides and scalars handed to kernels/gemm.h. */
+#include "kernels/gemm.h"
+#include "ops/copy.h"
+#include "ops/hooks.h"
+
+/* alpha a b + beta out, where a and b are matrices or batches of them. `out` holds the addend when beta is not 0. */
+static bool multiply(const tp_tensor *a, const tp_tensor *b, tp_tensor *out, tp_scalar alpha, tp_scalar beta)
+{
+    int r = a->ndim - 2;                /* 0, or 1 with a batch dim in front */
+    tp_gemm g = {
+        .m = a->size[r], .k = a->size[r + 1], .n = b->size[r + 1], .a = tp_tensor_data(a), .b = tp_tensor_data(b), .c = tp_tensor_data(out),
+        .a_row = a->stride[r], .a_column = a->stride[r + 1], .b_row = b->stride[r], .b_column = b->stride[r + 1],
+        .c_row = out->stride[r], .c_column = out->stride[r + 1], .batch = r ? a->size[0] : 1, .alpha = alpha, .beta = beta,
+    };
+    if (r) {
+        g.a_batch = a->stride[0];
+        g.b_batch = b->stride[0];
+        g.c_batch = out->stride[0];
+    }
+    if (a->dtype == TP_b8)
+        return tp_fail(TP_ERR_UNIMPLEMENTED, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
+    return !out->numel || tp_gemm_run((tp_dtype)a->dtype, &g);
+}
+
+static const tp_scalar one = { .kind = TP_KIND_INTEGER, .i = 1 }, zero = { .kind = TP_KIND_INTEGER };
+
+TP_HOOK_K(tp_k_mm)
+{
+    return multiply(arg[0].tensor, arg[1].tensor, out[0], one, zero);
+}
+
+TP_HOOK_K(tp_k_bmm)
+{
+    return multiply(arg[0].tensor, arg[1].tensor, out[0], one, zero);
+}
+
+/* self, a, b, beta, alpha: the addend is spread over the result first. A beta of 0 ignores it, NaN and all. */
+static bool add_product(const tp_value *arg, const tp_tensor *a, const tp_tensor *b, tp_tensor *out)
+{
+    tp_scalar beta = tp_as_scalar(arg[3]);
+    if (!tp_scalar_is_zero(beta) && out != arg[0].tensor)
+        tp_copy(out, arg[0].tensor);
+    return multiply(a, b, out, tp_as_scalar(arg[4]), beta);
+}
+
+TP_HOOK_K(tp_k_addmm)
+{
+    return add_product(arg, arg[1].tensor, arg[2].tensor, out[0]);
+}
+
+TP_HOOK_K(tp_k_baddbmm)
+{
+    return add_product(arg, arg[1].tensor, arg[2].tensor, out[0]);
+}
+
+/* A vector as a matrix of one column. The struct is a view on the stack: nothing counts it. */
+static tp_tensor as_column(const tp_tensor *v)
+{
+    tp_tensor m = *v;
+    m.ndim = 2;
+    m.size = m.dims;
+    m.stride = m.dims + TP_INLINE_DIMS;
+    m.dims[0] = v->ndim ? v->size[0] : 1;
+    m.dims[1] = 1;
+    m.dims[TP_INLINE_DIMS] = v->ndim ? v->stride[0] : 1;
+    m.dims[TP_INLINE_DIMS + 1] = 1;
+    return m;
+}
+
+static tp_tensor *placed(tp_tensor *m)
+{
+    m->size = m->dims;
+    m->stride = m->dims + TP_INLINE_DIMS;
+    return m;
+}
+
+TP_HOOK_K(tp_k_mv)
+{
+    tp_tensor v = as_column(arg[1].tensor), y = as_column(out[0]);
+    return multiply(arg[0].tensor, placed(&v), placed(&y), one, zero);
+}
+
+TP_HOOK_K(tp_k_addmv)
+{
+    tp_tensor v = as_column(arg[2].tensor), y = as_column(out[0]);
+    tp_scalar beta = tp_as_scalar(arg[3]);
+    if (!tp_scalar_is_zero(beta) && out[0] != arg[0].tensor)
+        tp_copy(out[0], arg[0].tensor);
+    return multiply(arg[1].tensor, placed(&v), placed(&y), tp_as_scalar(arg[4]), beta);
+}
+
+TP_HOOK_K(tp_k_dot)
+{
+    tp_tensor column = as_column(arg[1].tensor), row = as_column(arg[0].tensor), y = as_column(out[0]);
+    placed(&row);
+    row.dims[1] = row.dims[0];
+    row.dims[0] = 1;
+    row.dims[TP_INLINE_DIMS + 1] = row.dims[TP_INLINE_DIMS];
+    row.dims[TP_INLINE_DIMS] = 1;
+    return multiply(&row, placed(&column), placed(&y), one, zero);
+}
