@@ -37,6 +37,14 @@ static bool usable(const tp_op *op, const tp_value *arg, const tp_tensor *out, c
     return true;
 }
 
+/* Shape rules fill what they know; these two are seldom spoken of. */
+static bool infer(const tp_op *op, const tp_value *arg, tp_geometry *g)
+{
+    for (int i = 0; i < op->result_count; i++)
+        g[i].unknown = g[i].absent = false;
+    return op->infer(op, arg, g);
+}
+
 static bool same_sizes(const tp_tensor *t, const tp_geometry *g)
 {
     return t->ndim == g->ndim && memcmp(t->size, g->size, (size_t)g->ndim * sizeof *g->size) == 0;
@@ -54,9 +62,9 @@ static bool run_out(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_v
 {
     const tp_op *base = op->base;
     int first = op->arg_count - base->result_count;
-    tp_geometry g[MOST_RESULTS] = { 0 };
+    tp_geometry g[MOST_RESULTS];
     tp_tensor *filled[MOST_RESULTS] = { 0 };
-    bool ok = base->infer(base, arg, g);
+    bool ok = infer(base, arg, g);
     for (int i = 0; ok && i < base->result_count; i++) {
         tp_tensor *out = arg[first + i].tensor;
         if (g[i].unknown || g[i].absent)
@@ -84,8 +92,8 @@ static bool run_out(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_v
 
 static bool run_fresh(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_tensor **out)
 {
-    tp_geometry g[MOST_RESULTS] = { 0 };
-    bool ok = op->infer(op, arg, g);
+    tp_geometry g[MOST_RESULTS];
+    bool ok = infer(op, arg, g);
     for (int i = 0; ok && i < op->result_count; i++)
         if (!g[i].unknown && !g[i].absent)
             ok = (out[i] = tp_tensor_new_as(&g[i])) != NULL;

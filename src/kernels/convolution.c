@@ -1,0 +1,113 @@
+/* convolution.c - convolutions of tensors: sizes and strides handed to kernels/conv.h.
+ *
+ * A transposed convolution is the gradient of a plain one with input and output changing places, so all three forms come
+ * down to the same three loops. */
+#include "kernels/conv.h"
+#include "ops/copy.h"
+#include "ops/hooks.h"
+#include "tile/tile.h"
+
+enum { INPUT, WEIGHT, BIAS, STRIDE, PADDING, DILATION, TRANSPOSED, OUTPUT_PADDING, GROUPS };
+
+static tp_conv_view view_of(const tp_tensor *t)
+{
+    tp_conv_view v = { .data = tp_tensor_data(t), .outer = t->stride[0], .channel = t->stride[1] };
+    int missing = 5 - t->ndim;
+    for (int i = 0; i < 3; i++)
+        v.space[i] = i < missing ? 0 : t->stride[2 + i - missing];
+    return v;
+}
+
+/* `image` is the side that a plain convolution reads, `feature` the side it writes. */
+static bool describe(const tp_value *arg, const tp_tensor *image, const tp_tensor *feature, const tp_tensor *weight, int at, tp_conv *c)
+{
+    int n = image->ndim - 2;
+    int64_t stride[TP_MAX_DIMS], padding[TP_MAX_DIMS], dilation[TP_MAX_DIMS];
+    if (n > 3)
+        return tp_fail(TP_ERR_UNIMPLEMENTED, "convolution of %d spatial dims", n);
+    if (tp_as_ints(arg[at], stride, TP_MAX_DIMS, n) < 0 || tp_as_ints(arg[at + 1], padding, TP_MAX_DIMS, n) < 0 ||
+        tp_as_ints(arg[at + 2], dilation, TP_MAX_DIMS, n) < 0)
+        return false;
+    *c = (tp_conv){ .batch = image->size[0], .groups = tp_as_int(arg[at + 5]), .in_channels = image->size[1], .out_channels = feature->size[1] };
+    for (int i = 0; i < n; i++) {
+        int d = 3 - n + i;
+        c->in_size[d] = image->size[2 + i];
+        c->out_size[d] = feature->size[2 + i];
+        c->kernel[d] = weight->size[2 + i];
+        c->stride[d] = stride[i];
+        c->padding[d] = padding[i];
+        c->dilation[d] = dilation[i];
+    }
+    tp_conv_widen(c, n);
+    return true;
+}
+
+/* out[:, channel] += bias[channel], as a tile program over the channel dim. */
+static void add_bias(tp_tensor *out, const tp_tensor *bias)
+{
+    static const tp_tile_step add = { .prim = TP_PRIM_add, .to = 2, .a = 0, .b = 1 };
+    static const tp_tile_program program = { .step = &add, .step_count = 1, .input_count = 2, .register_count = 3, .output_count = 1, .output = { 2 } };
+    int64_t stride[TP_MAX_DIMS], channel[TP_MAX_DIMS] = { 0 }, bytes = (int64_t)tp_dtype_bytes((tp_dtype)out->dtype);
+    for (int i = 0; i < out->ndim; i++)
+        stride[i] = out->stride[i] * bytes;
+    channel[1] = bias->stride[0] * bytes;
+    tp_tile_loop loop = { .ndim = out->ndim, .compute = (uint8_t)tp_tile_compute((tp_dtype)out->dtype), .size = out->size };
+    loop.operand[0] = loop.operand[1] = (tp_tile_operand){ tp_tensor_data(out), out->dtype, stride };
+    loop.operand[2] = (tp_tile_operand){ tp_tensor_data(bias), bias->dtype, channel };
+    tp_tile_run(&program, &loop);
+}
+
+TP_HOOK_K(tp_k_convolution)
+{
+    const tp_tensor *input = arg[INPUT].tensor, *weight = arg[WEIGHT].tensor, *bias = tp_as_tensor(arg[BIAS]);
+    tp_dtype d = (tp_dtype)input->dtype;
+    tp_conv c;
+    bool transposed = tp_as_bool(arg[TRANSPOSED]);
+    const tp_tensor *image = transposed ? out[0] : input, *feature = transposed ? input : out[0];
+    if (!describe(arg, image, feature, weight, STRIDE, &c))
+        return false;
+    tp_conv_view x = view_of(input), w = view_of(weight), y = view_of(out[0]);
+    if (!transposed) {
+        tp_tensor *dense = bias ? tp_contiguous(bias) : NULL;
+        bool ok = (!bias || dense) && tp_conv_forward(d, &c, &x, &w, dense ? tp_tensor_data(dense) : NULL, &y);
+        tp_tensor_unref(dense);
+        return ok;
+    }
+    if (!tp_conv_backward_input(d, &c, &x, &w, &y))
+        return false;
+    if (bias)
+        add_bias(out[0], bias);
+    return true;
+}
+
+TP_HOOK_K(tp_k_convolution_backward)
+{
+    enum { GRAD, X, W, BIAS_SIZES, FIRST };
+    const tp_tensor *grad = arg[GRAD].tensor, *input = arg[X].tensor, *weight = arg[W].tensor;
+    tp_dtype d = (tp_dtype)grad->dtype;
+    tp_conv c;
+    bool transposed = tp_as_bool(arg[FIRST + 3]);
+    const tp_tensor *image = transposed ? grad : input, *feature = transposed ? input : grad;
+    if (!describe(arg, image, feature, weight, FIRST, &c))
+        return false;
+    tp_conv_view g = view_of(grad), x = view_of(input), w = view_of(weight);
+    if (out[0]) {
+        tp_conv_view to = view_of(out[0]);
+        if (!(transposed ? tp_conv_forward(d, &c, &g, &w, NULL, &to) : tp_conv_backward_input(d, &c, &g, &w, &to)))
+            return false;
+    }
+    if (out[1]) {
+        tp_conv_view to = view_of(out[1]);
+        if (!(transposed ? tp_conv_backward_weight(d, &c, &x, &g, &to) : tp_conv_backward_weight(d, &c, &g, &x, &to)))
+            return false;
+    }
+    if (!out[2])
+        return true;
+    tp_conv sums = c;
+    if (transposed) {
+        sums.out_channels = c.in_channels;
+        for (int i = 0; i < 3; i++)
+            sums.out_size[i] = c.in_size[i];
+    }
+    return tp_conv_backward_bias(d, &sums, &g, tp_tensor_data(out[2]));
+}
