@@ -1,0 +1,37 @@
+/* rules.h - what hand-written decompositions and pieces of formulas share.
+ *
+ * CALL runs an op inside the scope `s` of the function and gives its first result, borrowed from the scope; arguments that
+ * are left out at the end are the schema's defaults. After a failure it does nothing, so a rule reads like a formula and
+ * looks once, at the end. */
+#ifndef TP_OPS_RULES_RULES_H
+#define TP_OPS_RULES_RULES_H
+
+#include <string.h>
+
+#include "gen/ops.h"
+#include "ops/emit.h"
+#include "ops/scope.h"
+
+static inline tp_value tp_rule_call(tp_scope *s, const tp_op *op, size_t count, const tp_value *arg)
+{
+    tp_value full[64];
+    if (s->failed)
+        return tp_none();
+    memcpy(full, arg, count * sizeof *arg);
+    for (size_t i = count; i < op->arg_count; i++)
+        full[i] = op->arg[i].has_default ? op->arg[i].fallback : tp_none();
+    return tp_scope_call(s, op, full);
+}
+
+#define CALL(op, ...) \
+    tp_rule_call(&s, &tp_op_##op, sizeof((tp_value[]){ __VA_ARGS__ }) / sizeof(tp_value), (tp_value[]){ __VA_ARGS__ })
+
+/* Ends a rule of one result. */
+static inline bool tp_rule_done(tp_scope *s, tp_value made, tp_value *result)
+{
+    if (!s->failed)
+        tp_scope_keep(s, &result[0], made);
+    return tp_scope_end(s);
+}
+
+#endif
