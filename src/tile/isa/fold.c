@@ -60,6 +60,9 @@ FOLD(min_i64, int64_t, INT64_MAX, MIN)
 FOLD(sum_u64, uint64_t, 0, SUM)
 FOLD(prod_u64, uint64_t, 1, PROD)
 
+/* Not as vectors, for the reason complex.c gives. */
+#pragma GCC push_options
+#pragma GCC optimize("no-tree-vectorize")
 #define COMPLEX_FOLD(name, T, R, re0, combine)                                      \
     static void name(int64_t n, void *to, const void *from)                         \
     {                                                                               \
@@ -81,6 +84,7 @@ COMPLEX_FOLD(sum_c64, tp_c64, float, 0, COMPLEX_SUM)
 COMPLEX_FOLD(sum_c128, tp_c128, double, 0, COMPLEX_SUM)
 COMPLEX_FOLD(prod_c64, tp_c64, float, 1, COMPLEX_PROD)
 COMPLEX_FOLD(prod_c128, tp_c128, double, 1, COMPLEX_PROD)
+#pragma GCC pop_options
 
 #define DEVIATION(name, T, fold)                                                    \
     void name(int64_t n, T mean, const T *x, T *to);                                \
