@@ -15,12 +15,14 @@ static uint32_t next_random(uint32_t *state)
     return *state >> 8;
 }
 
-/* The definition, written as plainly as can be: blocks of 1024, lanes, tree, binary tree over blocks. */
+/* The definition, written as plainly as can be: blocks of 1024, runs, lanes, tree, binary tree over blocks. */
 static float sum_of_block(const float *x, int64_t n, int64_t step)
 {
-    float lane[16] = { 0 };
+    float run[4][16] = { { 0 } }, lane[16];
     for (int64_t i = 0; i < n; i++)
-        lane[i % 16] += x[i * step];
+        run[i / 256][i % 16] += x[i * step];
+    for (int l = 0; l < 16; l++)
+        lane[l] = (run[0][l] + run[1][l]) + (run[2][l] + run[3][l]);
     for (int half = 8; half; half /= 2)
         for (int l = 0; l < half; l++)
             lane[l] += lane[l + half];
