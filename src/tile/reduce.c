@@ -299,14 +299,19 @@ static void fold_one(const tp_job *job, int64_t n, const char *x, int64_t positi
 static partial fold_blocks(const tp_job *job, tp_tile_state *t, char *const *base, int64_t first, int64_t last)
 {
     _Alignas(64) char together[TP_BLOCK * 16], prepared[TP_BLOCK * 16];
+    tp_fold_fn *fold = job->frame.set->fold[job->compute][job->fold];
+    bool bare = job->in_place && job->compute == job->frame.compute && !job->shift &&
+                (job->kind <= TP_REDUCE_min || job->kind == TP_REDUCE_mean);
     cascade c;
     c.count = 0;
     for (int64_t block = first; block < last; block++) {
         int64_t position = block * TP_BLOCK, n = job->count - position;
         n = n < TP_BLOCK ? n : TP_BLOCK;
         partial p;
-        const char *x = load_block(job, t, base, position, n, together);
-        fold_one(job, n, x, position, &p, prepared);
+        if (bare)
+            fold(n, p.value, base[job->outputs] + position * job->frame.bytes);
+        else
+            fold_one(job, n, load_block(job, t, base, position, n, together), position, &p, prepared);
         if (last - first == 1)
             return p;
         cascade_push(job, &c, p);

@@ -44,11 +44,13 @@ enum { LANES = 16, RUNS = 4, RUN = TP_TILE / RUNS };
             for (int v = 0; v < VECTORS; v++)                                                               \
                 lane[r][v] = (vector){ 0 } + (T)first;                                                      \
         for (int64_t i = 0; i < RUN; i += LANES)                                                            \
-            _Pragma("GCC unroll 4") for (int r = 0; r < RUNS; r++)                                          \
+            _Pragma("GCC unroll 4") for (int r = 0; r < RUNS; r++) {                                        \
+                __builtin_prefetch((const char *)x + (TP_TILE + r * RUN + i) * (int64_t)sizeof(T));         \
                 _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                \
                     vector a = lane[r][v], b = *(const vector *)(x + r * RUN + i + v * WIDTH);              \
                     lane[r][v] = op(a, b);                                                                  \
                 }                                                                                           \
+            }                                                                                               \
         for (int v = 0; v < VECTORS; v++) {                                                                 \
             vector left = op(lane[0][v], lane[1][v]), right = op(lane[2][v], lane[3][v]);                   \
             lane[0][v] = op(left, right);                                                                   \
