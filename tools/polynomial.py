@@ -99,8 +99,8 @@ ROWS = [
     ("erf", "erf(x) / x - 1 in z = x^2",
      of_square(lambda x: (erf(x) / x if x > mpf("1e-15") else 2 / sqrt(pi)) - 1),
      lambda z: mpf(1), mpf(0), mpf("0.95") ** 2, 6, None),
-    ("erfc_log", "log(erfc(x)) in x - 2", lambda t: log(erfc(t + 2)), lambda t: erfc(t + 2) + mpf("1e-6"),
-     mpf("-1.06"), mpf("1.93"), 7, None),
+    ("erfc_log", "log(erfc(x)) in x - 1", lambda t: log(erfc(t + 1)), lambda t: erfc(t + 1) + mpf("1e-6"),
+     mpf("-0.06"), mpf("2.93"), 7, None),
 ]
 
 
@@ -112,13 +112,26 @@ def constant(value, type_name):
     return float(value).hex()
 
 
+def estrin(terms, power):
+    """Terms of a polynomial in t^power as one expression: halves side by side, since a chain would wait for each step."""
+    if len(terms) == 1:
+        return terms[0]
+    pairs = []
+    for i in range(0, len(terms), 2):
+        pairs.append(f"({terms[i]} + t{power} * {terms[i + 1]})" if i + 1 < len(terms) else terms[i])
+    return estrin(pairs, power * 2)
+
+
 def print_function(name, text, coefficients, error, type_name, suffix):
     print(f"\n/* {text}; error {float(error):.1e} */")
-    print(f"static inline {type_name} polynomial_{name}_{suffix}({type_name} t)\n{{")
-    print(f"    {type_name} p = {constant(coefficients[-1], type_name)};")
-    for c in reversed(coefficients[:-1]):
-        print(f"    p = p * t + {constant(c, type_name)};")
-    print("    return p;\n}")
+    print(f"static inline {type_name} polynomial_{name}_{suffix}({type_name} t1)\n{{")
+    power = 2
+    while power < len(coefficients):
+        print(f"    {type_name} t{power} = t{power // 2} * t{power // 2};")
+        power *= 2
+    for i, c in enumerate(coefficients):
+        print(f"    const {type_name} c{i} = {constant(c, type_name)};")
+    print(f"    return {estrin([f'c{i}' for i in range(len(coefficients))], 1)};\n}}")
 
 
 def print_split(name, value, bits, type_name):

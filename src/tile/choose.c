@@ -1,6 +1,7 @@
 /* choose.c - which instruction set runs tile programs, and what its tables hold.
  *
  * CPUID decides once, when the library is loaded; TAPER_ISA=plain|avx2|avx512 asks for a lesser one. */
+#include <cpuid.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,9 @@
 static tp_isa best_of_machine(void)
 {
     __builtin_cpu_init();
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    unsigned a, b, c, d;
+    bool f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);       /* gcc 12 knows no name for it */
+    bool avx2 = f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
     if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
         return TP_ISA_AVX512;

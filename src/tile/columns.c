@@ -1,8 +1,8 @@
 /* columns.c - reductions over neighbouring outputs at once: the reduced dim is not the dense one.
  *
  *     row 0   x x x x x x x x ──► lane 0          a strip is up to 1 KB wide; row i goes to lane i mod 16
- *     row 1   x x x x x x x x ──► lane 1          (16 lanes of a strip fit the first cache); after 1024
- *       …                                         rows the lanes are folded by a tree
+ *     row 1   x x x x x x x x ──► lane 1          of its run of 256 (16 lanes of a strip fit the first
+ *       …                                         cache); after 1024 rows the lanes are folded
  *     row 16  x x x x x x x x ──► lane 0
  *
  * Very tall and narrow jobs are also cut along the rows: a part is a power of two of blocks, so that its result is a
@@ -73,38 +73,66 @@ static int64_t columns_of(const strips *s, int64_t strip)
     return left < s->width ? left : s->width;
 }
 
-/* One block of up to TP_BLOCK rows from position `first`, folded into lane[0]. */
+/* Lanes of a block to its first one: runs together, then a tree. A lane that no row reached is neutral: left out. */
+static void fold_lanes(tp_tile_fn *step, int64_t n, int64_t rows, char (*lane)[TP_LANES][STRIP_BYTES])
+{
+    int reached[TP_RUNS];
+    for (int r = 0; r < TP_RUNS; r++) {
+        int64_t left = rows - r * TP_RUN;
+        reached[r] = left < 0 ? 0 : left < TP_LANES ? (int)left : TP_LANES;
+    }
+    for (int apart = 1; apart < TP_RUNS; apart *= 2)
+        for (int r = 0; r < TP_RUNS; r += 2 * apart)
+            for (int l = 0; l < reached[r + apart]; l++)
+                step(n, lane[r][l], lane[r][l], lane[r + apart][l], NULL);
+    for (int half = TP_LANES / 2; half; half /= 2)
+        for (int l = 0; l < half && l + half < reached[0]; l++)
+            step(n, lane[0][l], lane[0][l], lane[0][l + half], NULL);
+}
+
+/* The program's result for the row at `at`, which moves on to the next one. */
+static const char *load_row(const tp_job *job, tp_tile_state *t, char **at, int64_t n)
+{
+    const tp_tile_program *p = job->frame.program;
+    for (int k = 0; k < p->input_count; k++) {
+        int operand = job->outputs + k;
+        tp_patch patch = { 1, n, 0, job->kept.stride[operand][job->kept.ndim - 1] };
+        tp_state_load(t, k, at[operand], &patch);
+        at[operand] += job->over.stride[operand][job->over.ndim - 1];
+    }
+    tp_state_run(t, n, NULL);
+    return tp_state_read(t, p->output[0], n);
+}
+
+/* One block of up to TP_BLOCK rows from position `first`, folded into lane[0][0]. */
 static void fold_block(const strips *s, tp_tile_state *t, char *const *base, int64_t first, int64_t rows, int64_t n,
-                       char (*lane)[STRIP_BYTES])
+                       char (*lane)[TP_LANES][STRIP_BYTES])
 {
     const tp_job *job = s->job;
     const tp_plan *over = &job->over;
     tp_tile_fn *step = tp_job_step(job);
     _Alignas(64) char buffer[STRIP_BYTES * 4];
-    int inner = over->ndim - 1, kept_inner = job->kept.ndim - 1;
-    int lanes = rows < TP_LANES ? (int)rows : TP_LANES;
+    int inner = over->ndim - 1;
     char one[16], *at[TP_TILE_OPERANDS];
     job->frame.set->fold[job->compute][job->fold](0, one, one);
-    for (int l = 0; l < lanes; l++)
-        job->frame.set->move[__builtin_ctz((unsigned)job->bytes)](1, n, lane[l], 0, job->bytes, one, 0, 0);
+    for (int64_t i = 0; i < rows; i += i % TP_RUN == TP_LANES - 1 ? TP_RUN - TP_LANES + 1 : 1)
+        job->frame.set->move[__builtin_ctz((unsigned)job->bytes)](1, n, lane[i / TP_RUN][i % TP_RUN], 0, job->bytes, one, 0, 0);
     for (int64_t i = 0; i < rows; i++) {
         int64_t position = first + i;
         if (i == 0 || position % over->size[inner] == 0) {
             memcpy(at, base, (size_t)over->operands * sizeof *at);
             tp_plan_seek(over, 0, over->ndim, position, at);
         }
-        for (int k = 0; k < job->frame.program->input_count; k++) {
-            tp_patch patch = { 1, n, 0, job->kept.stride[job->outputs + k][kept_inner] };
-            tp_state_load(t, k, at[job->outputs + k], &patch);
-            at[job->outputs + k] += over->stride[job->outputs + k][inner];
-        }
-        tp_state_run(t, n, NULL);
-        const char *row = tp_job_prepare(job, n, tp_state_read(t, job->frame.program->output[0], n), buffer);
-        step(n, lane[i % TP_LANES], lane[i % TP_LANES], row, NULL);
+        const char *row = at[job->outputs];
+        if (job->rows_in_place)
+            at[job->outputs] += over->stride[job->outputs][inner];
+        else
+            row = load_row(job, t, at, n);
+        row = tp_job_prepare(job, n, row, buffer);
+        char *to = lane[i / TP_RUN][i % TP_LANES];
+        step(n, to, to, row, NULL);
     }
-    for (int half = TP_LANES / 2; half; half /= 2)
-        for (int l = 0; l < half && l + half < lanes; l++)
-            step(n, lane[l], lane[l], lane[l + half], NULL);
+    fold_lanes(step, n, rows, lane);
 }
 
 /* Folds blocks [first, last) of one strip; the result is in the cascade. */
@@ -112,7 +140,7 @@ static char *fold_part(const strips *s, int64_t strip, int64_t first, int64_t la
 {
     const tp_job *job = s->job;
     _Alignas(64) char scratch[TP_SCRATCH];
-    _Alignas(64) char lane[TP_LANES][STRIP_BYTES];
+    _Alignas(64) char lane[TP_RUNS][TP_LANES][STRIP_BYTES];
     tp_tile_state t;
     char *base[TP_TILE_OPERANDS];
     int inner = job->kept.ndim - 1;
@@ -125,7 +153,7 @@ static char *fold_part(const strips *s, int64_t strip, int64_t first, int64_t la
     for (int64_t block = first; block < last; block++) {
         int64_t rows = job->count - block * TP_BLOCK;
         fold_block(s, &t, base, block * TP_BLOCK, rows < TP_BLOCK ? rows : TP_BLOCK, n, lane);
-        cascade_push(c, tp_job_step(job), n, lane[0], (size_t)(n * job->bytes));
+        cascade_push(c, tp_job_step(job), n, lane[0][0], (size_t)(n * job->bytes));
     }
     return cascade_finish(c, tp_job_step(job), n);
 }

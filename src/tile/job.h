@@ -3,7 +3,7 @@
  * A reduction folds a sequence: the reduced dims in row-major order. The order of operations is part of the contract
  * (docs/numerics.md) and knows nothing of layout, instruction set or threads:
  *
- *     blocks of 1024 ──► 16 striped lanes ──► tree over lanes ──► partial ──► binary tree over partials
+ *     blocks of 1024 ──► 4 runs of 16 striped lanes ──► tree over runs, over lanes ──► binary tree over blocks
  *
  * reduce.c walks one output at a time, tile by tile; columns.c walks many neighbouring outputs at once, row by row. Both
  * do the same operations for each output, so they give the same bits. */
@@ -13,7 +13,7 @@
 #include "tile/frame.h"
 #include "tile/plan.h"
 
-enum { TP_BLOCK = 1024, TP_LANES = 16 };
+enum { TP_BLOCK = 1024, TP_RUN = 256, TP_RUNS = 4, TP_LANES = 16 };
 
 /* How blocks are folded: to a value; to a value and its index; to count, mean and sum of squared deviations. */
 typedef enum tp_job_shape { TP_JOB_VALUE, TP_JOB_INDEX, TP_JOB_MOMENTS } tp_job_shape;
@@ -29,6 +29,7 @@ typedef struct tp_job {
     int64_t      bytes;                 /* of such an element */
     int64_t      count;                 /* elements folded into one output */
     double       parameter;
+    bool         in_place, rows_in_place;   /* the input is the folded elements: dense along the sequence, along outputs */
     char         power[16];             /* norm: p in the folded type */
     const char  *shift;                 /* logsumexp, second pass: the maximum, in the folded type */
 } tp_job;

@@ -22,6 +22,7 @@ typedef struct run {
     int64_t  units, units_per_chunk;
     int      row_dim, column_dim;           /* row_dim is -1 in one-dimensional units */
     bool     copies;                        /* no step and no conversion: elements are moved as they are */
+    bool     converts;                      /* no step, one input, and the output holds the compute type */
     bool     direct[4];                     /* outputs that a step may write in place */
 } run;
 
@@ -149,11 +150,28 @@ static void copy_unit(const run *r, char *const *at, int64_t rows, int64_t colum
     }
 }
 
+/* One input, loaded straight into an output that holds the compute type. */
+static void convert_unit(const run *r, char *const *at, int64_t rows, int64_t columns, tp_tile_state *t)
+{
+    tp_patch to = patch_of(r, 0, rows, columns), from = patch_of(r, 1, rows, columns);
+    tp_dtype dtype = (tp_dtype)r->plan.dtype[1];
+    if (tp_patch_is_dense(&to, r->frame.bytes) && tp_patch_is_dense(&from, (int64_t)tp_dtype_bytes(dtype))) {
+        r->frame.set->load[dtype][r->frame.compute](rows * columns, at[0], at[1]);
+        return;
+    }
+    tp_state_load(t, 0, at[1], &from);
+    tp_state_store(t, 0, at[0], (tp_dtype)r->plan.dtype[0], &to);
+}
+
 static void run_unit(const run *r, tp_tile_state *t, char *const *at, int64_t rows, int64_t columns)
 {
     const tp_tile_program *p = r->frame.program;
     if (r->copies) {
         copy_unit(r, at, rows, columns);
+        return;
+    }
+    if (r->converts) {
+        convert_unit(r, at, rows, columns, t);
         return;
     }
     char *target[TP_TILE_REGISTERS];
@@ -239,6 +257,8 @@ void tp_tile_run(const tp_tile_program *p, const tp_tile_loop *loop)
     for (int k = 0; k < p->output_count; k++)
         r.direct[k] = may_write_directly(&r, k);
     r.copies = only_copies(&r, loop->scalar);
+    r.converts = !r.copies && p->step_count == 0 && p->input_count == 1 && p->output_count == 1 && p->output[0] == 0 &&
+                 r.plan.dtype[0] == tp_compute_dtype(loop->compute);
     choose_units(&r);
     int64_t chunks = (r.units + r.units_per_chunk - 1) / r.units_per_chunk;
     if (chunks == 1)

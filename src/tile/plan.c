@@ -87,8 +87,8 @@ void tp_plan_coalesce(tp_plan *plan)
 void tp_plan_seek(const tp_plan *plan, int first, int last, int64_t index, char **at)
 {
     for (int d = last - 1; d >= first && index; d--) {
-        int64_t i = index % plan->size[d];
-        index /= plan->size[d];
+        int64_t i = d == first ? index : index % plan->size[d];
+        index = d == first ? 0 : index / plan->size[d];
         for (int k = 0; k < plan->operands; k++)
             at[k] += i * plan->stride[k][d];
     }

@@ -177,22 +177,46 @@ static partial cascade_finish(const tp_job *job, cascade *c)
     return *result;
 }
 
-static int64_t index_of(const tp_job *job, int64_t n, const char *x, const char *value)
-{
+/* The first element equal to `value`, or the first NaN if it is one. Looks at STRIDE elements at a time. */
 #define FIND(T)                                                                         \
     {                                                                                   \
+        enum { STRIDE = 32 };                                                           \
         const T *e = (const T *)(const void *)x, v = *(const T *)(const void *)value;   \
-        for (int64_t i = 0; i < n; i++)                                                 \
-            if (e[i] == v || (v != v && e[i] != e[i]))                                  \
-                return i;                                                               \
-        return 0;                                                                       \
+        int64_t i = 0;                                                                  \
+        for (; v == v && i + STRIDE <= n; i += STRIDE) {                                \
+            int hit = 0;                                                                \
+            for (int k = 0; k < STRIDE; k++)                                            \
+                hit |= e[i + k] == v;                                                   \
+            if (hit)                                                                    \
+                break;                                                                  \
+        }                                                                               \
+        while (i < n && !(e[i] == v || (v != v && e[i] != e[i])))                       \
+            i++;                                                                        \
+        return i;                                                                       \
     }
+
+static int64_t index_of(const tp_job *job, int64_t n, const char *x, const char *value)
+{
     if (job->compute == TP_COMPUTE_f32)
         FIND(float)
     if (job->compute == TP_COMPUTE_f64)
         FIND(double)
     FIND(int64_t)
-#undef FIND
+}
+
+/* Zeros of a block: ones are added in the program's type, where 1024 of them are exact, and counted as i64. */
+static void count_zeros(const tp_job *job, int64_t n, const char *x, char *to)
+{
+    _Alignas(64) char zeros[TP_BLOCK * 16], sum[16];
+    int compute = job->frame.compute;
+    if (!job->frame.set->fold[compute][TP_FOLD_SUM]) {
+        x = tp_job_prepare(job, n, x, zeros);
+        job->frame.set->fold[job->compute][TP_FOLD_SUM](n, to, x);
+        return;
+    }
+    apply(job, compute, TP_PRIM_logical_not, n, zeros, x, NULL);
+    job->frame.set->fold[compute][TP_FOLD_SUM](n, sum, zeros);
+    job->frame.set->store[compute][TP_i64](1, to, sum);
 }
 
 static void fold_moments(const tp_job *job, int64_t n, const char *x, partial *p)
@@ -241,6 +265,8 @@ static const char *load_block(const tp_job *job, tp_tile_state *t, char *const *
                               char *buffer)
 {
     int64_t tile = job->frame.tile, done = 0;
+    if (job->in_place)
+        return base[job->outputs] + position * job->frame.bytes;
     int reg = job->frame.program->output[0];
     while (done < n) {
         int64_t piece = load_piece(job, t, base, position + done, n - done < tile ? n - done : tile);
@@ -253,25 +279,39 @@ static const char *load_block(const tp_job *job, tp_tile_state *t, char *const *
     return buffer;
 }
 
+static void fold_one(const tp_job *job, int64_t n, const char *x, int64_t position, partial *p, char *buffer)
+{
+    if (counts_zeros(job->kind, job->parameter)) {
+        count_zeros(job, n, x, p->value);
+        return;
+    }
+    x = tp_job_prepare(job, n, x, buffer);
+    if (job->shape == TP_JOB_MOMENTS) {
+        fold_moments(job, n, x, p);
+        return;
+    }
+    job->frame.set->fold[job->compute][job->fold](n, p->value, x);
+    if (job->shape == TP_JOB_INDEX)
+        p->index = position + index_of(job, n, x, p->value);
+}
+
 /* Folds blocks [first, last) of the output whose operands begin at `base`. */
 static partial fold_blocks(const tp_job *job, tp_tile_state *t, char *const *base, int64_t first, int64_t last)
 {
     _Alignas(64) char together[TP_BLOCK * 16], prepared[TP_BLOCK * 16];
+    tp_fold_fn *fold = job->frame.set->fold[job->compute][job->fold];
+    bool bare = job->in_place && job->compute == job->frame.compute && !job->shift &&
+                (job->kind <= TP_REDUCE_min || job->kind == TP_REDUCE_mean);
     cascade c;
     c.count = 0;
     for (int64_t block = first; block < last; block++) {
         int64_t position = block * TP_BLOCK, n = job->count - position;
         n = n < TP_BLOCK ? n : TP_BLOCK;
         partial p;
-        const char *x = load_block(job, t, base, position, n, together);
-        x = tp_job_prepare(job, n, x, prepared);
-        if (job->shape == TP_JOB_MOMENTS) {
-            fold_moments(job, n, x, &p);
-        } else {
-            job->frame.set->fold[job->compute][job->fold](n, p.value, x);
-            if (job->shape == TP_JOB_INDEX)
-                p.index = position + index_of(job, n, x, p.value);
-        }
+        if (bare)
+            fold(n, p.value, base[job->outputs] + position * job->frame.bytes);
+        else
+            fold_one(job, n, load_block(job, t, base, position, n, together), position, &p, prepared);
         if (last - first == 1)
             return p;
         cascade_push(job, &c, p);
@@ -468,6 +508,10 @@ void tp_tile_reduce(const tp_tile_program *p, tp_reduction r, double parameter, 
         return;
     }
     tp_plan_coalesce(&job.over);
+    bool bare = p->step_count == 0 && p->input_count == 1 && p->output[0] == 0 &&
+                job.kept.dtype[job.outputs] == tp_compute_dtype(loop->compute);
+    job.in_place = bare && job.over.ndim == 1 && job.over.stride[job.outputs][0] == job.frame.bytes;
+    job.rows_in_place = bare && job.kept.stride[job.outputs][job.kept.ndim - 1] == job.frame.bytes;
     if (tp_columns_suit(&job))
         tp_columns_run(&job);
     else

@@ -15,12 +15,14 @@ static uint32_t next_random(uint32_t *state)
     return *state >> 8;
 }
 
-/* The definition, written as plainly as can be: blocks of 1024, lanes, tree, binary tree over blocks. */
+/* The definition, written as plainly as can be: blocks of 1024, runs, lanes, tree, binary tree over blocks. */
 static float sum_of_block(const float *x, int64_t n, int64_t step)
 {
-    float lane[16] = { 0 };
+    float run[4][16] = { { 0 } }, lane[16];
     for (int64_t i = 0; i < n; i++)
-        lane[i % 16] += x[i * step];
+        run[i / 256][i % 16] += x[i * step];
+    for (int l = 0; l < 16; l++)
+        lane[l] = (run[0][l] + run[1][l]) + (run[2][l] + run[3][l]);
     for (int half = 8; half; half /= 2)
         for (int l = 0; l < half; l++)
             lane[l] += lane[l + half];
@@ -196,6 +198,47 @@ TP_TEST(integers_are_exact)
     TP_EXPECT(out == byte_sum);
 }
 
-TP_TEST_MAIN(TP_UNSWEPT(sums_follow_the_definition_in_every_layout), TP_UNSWEPT(sums_over_two_dims_apart),
+TP_TEST(scans_walk_each_line)
+{
+    enum { ROWS = 300, COLUMNS = 200 };
+    static float x[ROWS][COLUMNS], out[ROWS][COLUMNS];
+    static int64_t index[ROWS][COLUMNS];
+    uint32_t seed = 5;
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < COLUMNS; j++)
+            x[i][j] = (float)(next_random(&seed) % 1000) / 7.0f;
+    x[40][7] = NAN;
+    int64_t size[] = { ROWS, COLUMNS }, dense[] = { COLUMNS * 4, 4 }, dense_index[] = { COLUMNS * 8, 8 };
+    tp_tile_loop loop = { .ndim = 2, .compute = TP_COMPUTE_f32, .size = size };
+    loop.operand[0] = (tp_tile_operand){ out, TP_f32, dense };
+    for (int dim = 0; dim < 2; dim++) {
+        int bad = 0;
+        loop.operand[1] = (tp_tile_operand){ x, TP_f32, dense };
+        tp_tile_scan(TP_REDUCE_sum, dim, &loop);
+        for (int line = 0; line < (dim ? ROWS : COLUMNS); line++) {
+            double sum = 0;
+            for (int i = 0; i < (dim ? COLUMNS : ROWS); i++) {
+                float want = (float)(sum += (double)(dim ? x[line][i] : x[i][line])), got = dim ? out[line][i] : out[i][line];
+                bad += want != got && !isnan(want);
+            }
+        }
+        loop.operand[1] = (tp_tile_operand){ index, TP_i64, dense_index };
+        loop.operand[2] = (tp_tile_operand){ x, TP_f32, dense };
+        tp_tile_scan(TP_REDUCE_max_index, dim, &loop);
+        for (int line = 0; line < (dim ? ROWS : COLUMNS); line++) {
+            float best = -INFINITY;
+            int64_t at = 0;
+            for (int i = 0; i < (dim ? COLUMNS : ROWS); i++) {
+                float v = dim ? x[line][i] : x[i][line], got = dim ? out[line][i] : out[i][line];
+                if (isnan(v) || v >= best)
+                    best = v, at = i;
+                bad += (isnan(best) ? !isnan(got) : got != best) || (dim ? index[line][i] : index[i][line]) != at;
+            }
+        }
+        TP_EXPECT(bad == 0);
+    }
+}
+
+TP_TEST_MAIN(TP_UNSWEPT(scans_walk_each_line), TP_UNSWEPT(sums_follow_the_definition_in_every_layout), TP_UNSWEPT(sums_over_two_dims_apart),
              TP_UNSWEPT(kinds_mean_what_they_say), TP_UNSWEPT(nothing_to_reduce),
              TP_UNSWEPT(variance_is_accurate_far_from_zero), TP_UNSWEPT(integers_are_exact))

@@ -91,8 +91,8 @@ typedef enum tp_reduction {
 TP_API void tp_tile_reduce(const tp_tile_program *p, tp_reduction r, double parameter, uint64_t reduced,
                            const tp_tile_loop *loop);
 
-/* Scans along one dim of the loop: running sum, product, max or min. Same operands as tp_tile_run with one input;
- * max and min may have a second output, i64 indices of where the running value was last taken. */
+/* Scans along one dim of the loop: running sum, prod, max or min, of one input. max_index and min_index have a second
+ * output, i64 indices of where the running value was last taken. Sums and products run in f64, i64 or c128. */
 TP_API void tp_tile_scan(tp_reduction r, int dim, const tp_tile_loop *loop);
 
 #endif

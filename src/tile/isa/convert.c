@@ -62,6 +62,35 @@ static inline float from_bfloat(uint16_t h)
         }                                                                   \
     }
 
+/* A conversion with a fast way for runs of 256 elements in which nothing is amiss. */
+#define GUARDED_CONVERT(name, from_type, to_type, amiss, slow, fast)        \
+    static void name(int64_t n, void *to, const void *from)                 \
+    {                                                                       \
+        enum { RUN = 256 };                                                 \
+        to_type *o = to;                                                    \
+        const from_type *x = from;                                          \
+        for (; n > 0; n -= RUN, x += RUN, o += RUN) {                       \
+            int64_t run = n < RUN ? n : RUN;                                \
+            int any = 0;                                                    \
+            for (int64_t i = 0; i < run; i++) {                             \
+                from_type v = x[i];                                         \
+                any |= (amiss);                                             \
+            }                                                               \
+            if (!any) {                                                     \
+                fast                                                        \
+                continue;                                                   \
+            }                                                               \
+            for (int64_t i = 0; i < run; i++) {                             \
+                from_type v = x[i];                                         \
+                o[i] = (slow);                                              \
+            }                                                               \
+        }                                                                   \
+    }
+/* Numbers that fit i32 convert as vectors; the others go through i64. */
+#define NARROWING(name, from_type, to_type)                                                                         \
+    GUARDED_CONVERT(name, from_type, to_type, !(v < 0x1p31f) | !(v > -0x1p31f), (to_type)WHOLE(v),                  \
+                    EACH(run) o[i] = (to_type)(int32_t)x[i];)
+
 #define LOADS(d, ctype, read, INT)                                                      \
     CONVERT(load_##d##_f32, ctype, float, AS_f32(read))                                 \
     CONVERT(load_##d##_f64, ctype, double, AS_f64(read))                                \
@@ -69,6 +98,14 @@ static inline float from_bfloat(uint16_t h)
     CONVERT(load_##d##_i64, ctype, int64_t, INT##_AS_i64(read))                         \
     CONVERT(load_##d##_c64, ctype, tp_c64, ((tp_c64){ AS_f32(read), 0 }))               \
     CONVERT(load_##d##_c128, ctype, tp_c128, ((tp_c128){ AS_f64(read), 0 }))
+/* f32 and f64 */
+#define REAL_LOADS(d, ctype)                                                            \
+    CONVERT(load_##d##_f32, ctype, float, AS_f32(v))                                    \
+    CONVERT(load_##d##_f64, ctype, double, AS_f64(v))                                   \
+    NARROWING(load_##d##_i32, ctype, int32_t)                                           \
+    CONVERT(load_##d##_i64, ctype, int64_t, WHOLE(v))                                   \
+    CONVERT(load_##d##_c64, ctype, tp_c64, ((tp_c64){ AS_f32(v), 0 }))                  \
+    CONVERT(load_##d##_c128, ctype, tp_c128, ((tp_c128){ AS_f64(v), 0 }))
 #define COMPLEX_LOADS(d, ctype)                                                         \
     CONVERT(load_##d##_f32, ctype, float, AS_f32(v.re))                                 \
     CONVERT(load_##d##_f64, ctype, double, AS_f64(v.re))                                \
@@ -77,26 +114,63 @@ static inline float from_bfloat(uint16_t h)
     CONVERT(load_##d##_c64, ctype, tp_c64, ((tp_c64){ (float)v.re, (float)v.im }))      \
     CONVERT(load_##d##_c128, ctype, tp_c128, ((tp_c128){ (double)v.re, (double)v.im }))
 
+/* f16 to f32 and back, where the machine has the conversion: it differs from ours in signalling NaN alone, read above. */
+#if defined(__F16C__)
+typedef short half8 __attribute__((vector_size(16), aligned(2), may_alias));
+typedef float float8 __attribute__((vector_size(32), aligned(4), may_alias));
+#define HALVES_TO_FLOATS(o, x, n)                                                               \
+    int64_t i = 0;                                                                              \
+    for (; i + 8 <= (n); i += 8)                                                                \
+        *(float8 *)(o + i) = __builtin_ia32_vcvtph2ps256(*(const half8 *)(x + i));              \
+    for (; i < (n); i++)                                                                        \
+        o[i] = from_half(x[i]);
+
+static void store_f32_f16(int64_t n, void *to, const void *from)
+{
+    uint16_t *o = to;
+    const float *x = from;
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        *(half8 *)(o + i) = __builtin_ia32_vcvtps2ph256(*(const float8 *)(x + i), 0);
+    for (; i < n; i++)
+        o[i] = to_half(x[i]);
+}
+#else
+#define HALVES_TO_FLOATS(o, x, n) EACH(n) o[i] = from_half(x[i]);
+CONVERT(store_f32_f16, float, uint16_t, to_half(v))
+#endif
+GUARDED_CONVERT(load_f16_f32, uint16_t, float, ((v & 0x7fff) > 0x7c00) & ((v & 0x7fff) < 0x7e00), from_half(v),
+                { HALVES_TO_FLOATS(o, x, run) })
+CONVERT(load_f16_f64, uint16_t, double, (double)from_half(v))
+CONVERT(load_f16_i32, uint16_t, int32_t, (int32_t)WHOLE(from_half(v)))
+CONVERT(load_f16_i64, uint16_t, int64_t, WHOLE(from_half(v)))
+CONVERT(load_f16_c64, uint16_t, tp_c64, ((tp_c64){ from_half(v), 0 }))
+CONVERT(load_f16_c128, uint16_t, tp_c128, ((tp_c128){ (double)from_half(v), 0 }))
+
 LOADS(u8, uint8_t, v, INTEGER)
 LOADS(i8, int8_t, v, INTEGER)
 LOADS(i16, int16_t, v, INTEGER)
 LOADS(i32, int32_t, v, INTEGER)
 LOADS(i64, int64_t, v, INTEGER)
-LOADS(f16, uint16_t, from_half(v), REAL)
-LOADS(f32, float, v, REAL)
-LOADS(f64, double, v, REAL)
+REAL_LOADS(f32, float)
+REAL_LOADS(f64, double)
 COMPLEX_LOADS(c64, tp_c64)
 COMPLEX_LOADS(c128, tp_c128)
 LOADS(b8, uint8_t, v != 0, INTEGER)
 LOADS(bf16, uint16_t, from_bfloat(v), REAL)
 
-#define STORES(c, ctype, real, INT, truth)                                              \
+#define NARROW_STORES(c, ctype, real, INT)                                              \
     CONVERT(store_##c##_u8, ctype, uint8_t, (uint8_t)INT##_AS_i64(real))                \
     CONVERT(store_##c##_i8, ctype, int8_t, (int8_t)INT##_AS_i64(real))                  \
     CONVERT(store_##c##_i16, ctype, int16_t, (int16_t)INT##_AS_i64(real))               \
-    CONVERT(store_##c##_i32, ctype, int32_t, INT##_AS_i32(real))                        \
+    CONVERT(store_##c##_i32, ctype, int32_t, INT##_AS_i32(real))
+#define REAL_NARROW_STORES(c, ctype)                                                    \
+    NARROWING(store_##c##_u8, ctype, uint8_t)                                           \
+    NARROWING(store_##c##_i8, ctype, int8_t)                                            \
+    NARROWING(store_##c##_i16, ctype, int16_t)                                          \
+    NARROWING(store_##c##_i32, ctype, int32_t)
+#define STORES(c, ctype, real, INT, truth)                                              \
     CONVERT(store_##c##_i64, ctype, int64_t, INT##_AS_i64(real))                        \
-    CONVERT(store_##c##_f16, ctype, uint16_t, to_half((float)(real)))                   \
     CONVERT(store_##c##_f32, ctype, float, AS_f32(real))                                \
     CONVERT(store_##c##_f64, ctype, double, AS_f64(real))                               \
     CONVERT(store_##c##_b8, ctype, uint8_t, (uint8_t)(truth))                           \
@@ -108,6 +182,17 @@ LOADS(bf16, uint16_t, from_bfloat(v), REAL)
     CONVERT(store_##c##_c64, ctype, tp_c64, ((tp_c64){ (float)v.re, (float)v.im }))     \
     CONVERT(store_##c##_c128, ctype, tp_c128, ((tp_c128){ (double)v.re, (double)v.im }))
 
+REAL_NARROW_STORES(f32, float)
+REAL_NARROW_STORES(f64, double)
+NARROW_STORES(i32, int32_t, v, INTEGER)
+NARROW_STORES(i64, int64_t, v, INTEGER)
+NARROW_STORES(c64, tp_c64, v.re, REAL)
+NARROW_STORES(c128, tp_c128, v.re, REAL)
+CONVERT(store_f64_f16, double, uint16_t, to_half((float)v))
+CONVERT(store_i32_f16, int32_t, uint16_t, to_half((float)v))
+CONVERT(store_i64_f16, int64_t, uint16_t, to_half((float)v))
+CONVERT(store_c64_f16, tp_c64, uint16_t, to_half(v.re))
+CONVERT(store_c128_f16, tp_c128, uint16_t, to_half((float)v.re))
 STORES(f32, float, v, REAL, v != 0)
 STORES(f64, double, v, REAL, v != 0)
 STORES(i32, int32_t, v, INTEGER, v != 0)

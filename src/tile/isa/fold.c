@@ -1,35 +1,69 @@
-/* fold.c - one tile to one element: 16 striped lanes, then a tree over the lanes.
+/* fold.c - one tile to one element: runs of 256, 16 striped lanes in each, then a tree.
  *
- *     lane l takes elements l, l + 16, l + 32 …        then lane l op= lane l + 8, + 4, + 2, + 1
+ *     lane l of run r takes elements 256 r + l, + 16, + 32 …
+ *     lanes of the four runs are combined, (0 1) (2 3);  then lane l op= lane l + 8, + 4, + 2, + 1
  *
- * Lanes sit in as many vectors as the instruction set needs for 16 of them; that is the whole difference between sets. */
+ * Four runs side by side keep the adders busy. Lanes sit in as many vectors as the instruction set needs for 16 of them;
+ * that is the whole difference between sets. A missing element is the neutral one, which changes nothing. */
 #include "tile/isa/isa.h"
 
-enum { LANES = 16 };
+enum { LANES = 16, RUNS = 4, RUN = TP_TILE / RUNS };
 
-#define FOLD(name, T, first, op)                                                    \
-    static void name(int64_t n, void *to, const void *from)                         \
-    {                                                                               \
-        enum { WIDTH = VECTOR_BYTES / sizeof(T), VECTORS = LANES / WIDTH };         \
-        typedef T vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias)); \
-        const T *x = from;                                                          \
-        vector lane[VECTORS];                                                       \
-        T last[LANES];                                                              \
-        for (int v = 0; v < VECTORS; v++)                                           \
-            lane[v] = (vector){ 0 } + (T)first;                                     \
-        int64_t i = 0;                                                              \
-        for (; i + LANES <= n; i += LANES)                                          \
-            _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {            \
-                vector a = lane[v], b = *(const vector *)(x + i + v * WIDTH);       \
-                lane[v] = op(a, b);                                                 \
-            }                                                                       \
-        __builtin_memcpy(last, lane, sizeof last);                                  \
-        for (int l = 0; i + l < n; l++)                                             \
-            last[l] = op##_one(last[l], x[i + l]);                                  \
-        for (int half = LANES / 2; half; half /= 2)                                 \
-            for (int l = 0; l < half; l++)                                          \
-                last[l] = op##_one(last[l], last[l + half]);                        \
-        *(T *)to = last[0];                                                         \
+#define FOLD(name, T, first, op)                                                                            \
+    static void name##_short(int64_t n, T *to, const T *x)                                                  \
+    {                                                                                                       \
+        T last[RUNS][LANES];                                                                                \
+        for (int l = 0; l < RUNS * LANES; l++)                                                              \
+            last[l / LANES][l % LANES] = (T)first;                                                          \
+        for (int64_t i = 0; i < n; i += LANES) {                                                            \
+            T *row = last[i / RUN];                                                                         \
+            int count = n - i < LANES ? (int)(n - i) : LANES;                                               \
+            for (int l = 0; l < count; l++)                                                                 \
+                row[l] = op##_one(row[l], x[i + l]);                                                        \
+        }                                                                                                   \
+        for (int l = 0; l < LANES; l++) {                                                                   \
+            T left = op##_one(last[0][l], last[1][l]), right = op##_one(last[2][l], last[3][l]);            \
+            last[0][l] = op##_one(left, right);                                                             \
+        }                                                                                                   \
+        for (int half = LANES / 2; half; half /= 2)                                                         \
+            for (int l = 0; l < half; l++)                                                                  \
+                last[0][l] = op##_one(last[0][l], last[0][l + half]);                                       \
+        *to = last[0][0];                                                                                   \
+    }                                                                                                       \
+    static void name(int64_t n, void *to, const void *from)                                                 \
+    {                                                                                                       \
+        enum { WIDTH = VECTOR_BYTES / sizeof(T), VECTORS = LANES / WIDTH };                                 \
+        typedef T vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));         \
+        const T *x = from;                                                                                  \
+        vector lane[RUNS][VECTORS];                                                                         \
+        if (n < TP_TILE) {                                                                                  \
+            name##_short(n, to, x);                                                                         \
+            return;                                                                                         \
+        }                                                                                                   \
+        for (int r = 0; r < RUNS; r++)                                                                      \
+            for (int v = 0; v < VECTORS; v++)                                                               \
+                lane[r][v] = (vector){ 0 } + (T)first;                                                      \
+        for (int64_t i = 0; i < RUN; i += LANES)                                                            \
+            _Pragma("GCC unroll 4") for (int r = 0; r < RUNS; r++) {                                        \
+                __builtin_prefetch((const char *)x + (TP_TILE + r * RUN + i) * (int64_t)sizeof(T));         \
+                _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                \
+                    vector a = lane[r][v], b = *(const vector *)(x + r * RUN + i + v * WIDTH);              \
+                    lane[r][v] = op(a, b);                                                                  \
+                }                                                                                           \
+            }                                                                                               \
+        for (int v = 0; v < VECTORS; v++) {                                                                 \
+            vector left = op(lane[0][v], lane[1][v]), right = op(lane[2][v], lane[3][v]);                   \
+            lane[0][v] = op(left, right);                                                                   \
+        }                                                                                                   \
+        for (int half = VECTORS / 2; half; half /= 2)                                                       \
+            for (int v = 0; v < half; v++)                                                                  \
+                lane[0][v] = op(lane[0][v], lane[0][v + half]);                                             \
+        T last[WIDTH];                                                                                      \
+        __builtin_memcpy(last, lane[0], sizeof last);                                                       \
+        for (int half = WIDTH / 2; half; half /= 2)                                                         \
+            for (int l = 0; l < half; l++)                                                                  \
+                last[l] = op##_one(last[l], last[l + half]);                                                \
+        *(T *)to = last[0];                                                                                 \
     }
 
 #define SUM(a, b) ((a) + (b))
@@ -37,8 +71,8 @@ enum { LANES = 16 };
 #define PROD(a, b) ((a) * (b))
 #define PROD_one PROD
 /* A vector comparison gives lanes of all ones or none: choose by bits. NaN wins in both. */
-#define MAX(a, b) MASKED(a, b, (a > b) | (a != a))
-#define MIN(a, b) MASKED(a, b, (a < b) | (a != a))
+#define MAX(a, b) MASKED(a, b, ((a) > (b)) | ((a) != (a)))
+#define MIN(a, b) MASKED(a, b, ((a) < (b)) | ((a) != (a)))
 #define MAX_one(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
 #define MIN_one(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
 #define MASKED(a, b, mask)                                                                              \
@@ -60,19 +94,26 @@ FOLD(min_i64, int64_t, INT64_MAX, MIN)
 FOLD(sum_u64, uint64_t, 0, SUM)
 FOLD(prod_u64, uint64_t, 1, PROD)
 
-#define COMPLEX_FOLD(name, T, R, re0, combine)                                      \
-    static void name(int64_t n, void *to, const void *from)                         \
-    {                                                                               \
-        const T *x = from;                                                          \
-        T last[LANES];                                                              \
-        for (int l = 0; l < LANES; l++)                                             \
-            last[l] = (T){ re0, 0 };                                                \
-        for (int64_t i = 0; i < n; i++)                                             \
-            last[i % LANES] = combine(T, last[i % LANES], x[i]);                    \
-        for (int half = LANES / 2; half; half /= 2)                                 \
-            for (int l = 0; l < half; l++)                                          \
-                last[l] = combine(T, last[l], last[l + half]);                      \
-        *(T *)to = last[0];                                                         \
+/* Not as vectors, for the reason complex.c gives. */
+#pragma GCC push_options
+#pragma GCC optimize("no-tree-vectorize")
+#define COMPLEX_FOLD(name, T, R, re0, combine)                                                              \
+    static void name(int64_t n, void *to, const void *from)                                                 \
+    {                                                                                                       \
+        const T *x = from;                                                                                  \
+        T last[RUNS][LANES];                                                                                \
+        for (int l = 0; l < RUNS * LANES; l++)                                                              \
+            last[l / LANES][l % LANES] = (T){ re0, 0 };                                                     \
+        for (int64_t i = 0; i < n; i++)                                                                     \
+            last[i / RUN][i % LANES] = combine(T, last[i / RUN][i % LANES], x[i]);                          \
+        for (int l = 0; l < LANES; l++) {                                                                   \
+            T left = combine(T, last[0][l], last[1][l]), right = combine(T, last[2][l], last[3][l]);        \
+            last[0][l] = combine(T, left, right);                                                           \
+        }                                                                                                   \
+        for (int half = LANES / 2; half; half /= 2)                                                         \
+            for (int l = 0; l < half; l++)                                                                  \
+                last[0][l] = combine(T, last[0][l], last[0][l + half]);                                     \
+        *(T *)to = last[0][0];                                                                              \
     }
 #define COMPLEX_SUM(T, a, b) ((T){ (a).re + (b).re, (a).im + (b).im })
 #define COMPLEX_PROD(T, a, b) ((T){ (a).re * (b).re - (a).im * (b).im, (a).re * (b).im + (a).im * (b).re })
@@ -81,6 +122,7 @@ COMPLEX_FOLD(sum_c64, tp_c64, float, 0, COMPLEX_SUM)
 COMPLEX_FOLD(sum_c128, tp_c128, double, 0, COMPLEX_SUM)
 COMPLEX_FOLD(prod_c64, tp_c64, float, 1, COMPLEX_PROD)
 COMPLEX_FOLD(prod_c128, tp_c128, double, 1, COMPLEX_PROD)
+#pragma GCC pop_options
 
 #define DEVIATION(name, T, fold)                                                    \
     void name(int64_t n, T mean, const T *x, T *to);                                \

@@ -27,15 +27,21 @@ static inline float exp_narrow_f32(float x)
     return y * power_of_two_f32((int32_t)(turn.u - rounder.u));
 }
 
+/* exp for x in [-104, 89]; `lost` is what the last rounding took, relative to the result. */
+static inline float exp_and_lost_f32(float x, float *lost)
+{
+    bits_f32 turn = { x * LOG2E_f32 + ROUNDER_f32 }, rounder = { ROUNDER_f32 };
+    float n = turn.f - ROUNDER_f32, r = (x - n * LN2_f32_0) - n * LN2_f32_1;
+    float t = r + r * r * polynomial_exp_f32(r), y = 1 + t;
+    int32_t k = (int32_t)(turn.u - rounder.u), half = k >> 1;
+    *lost = t - (y - 1);
+    return y * power_of_two_f32(half) * power_of_two_f32(k - half);
+}
+
 static inline float exp_f32(float x)
 {
-    float c = x < -104 ? -104 : x;
-    c = c > 89 ? 89 : c;
-    bits_f32 turn = { c * LOG2E_f32 + ROUNDER_f32 }, rounder = { ROUNDER_f32 };
-    float n = turn.f - ROUNDER_f32, r = (c - n * LN2_f32_0) - n * LN2_f32_1;
-    float y = 1 + (r + r * r * polynomial_exp_f32(r));
-    int32_t k = (int32_t)(turn.u - rounder.u), half = k >> 1;
-    return y * power_of_two_f32(half) * power_of_two_f32(k - half);
+    float lost, c = x < -104 ? -104 : x;
+    return exp_and_lost_f32(c > 89 ? 89 : c, &lost);
 }
 
 static inline float exp2_f32(float x)
@@ -73,15 +79,16 @@ static inline float tanh_f32(float x)
 
 static inline float sigmoid_f32(float x)
 {
-    float e = exp_f32(-fabsf(x));
-    return (x < 0 ? e : 1) / (1 + e);
+    float a = fabsf(x), lost_e, e = exp_and_lost_f32(a > 104 ? -104 : -a, &lost_e);
+    float d = 1 + e, lost_d = e - (d - 1), y = (x < 0 ? e : 1) / d;
+    return y + y * (x < 0 ? (lost_e - lost_d) * (1 - y) : -lost_d * y);
 }
 
 /* Near 0 an odd polynomial; further out 1 - exp(log(erfc)), whose error shrinks with erfc. */
 static inline float erf_f32(float x)
 {
     float a = fabsf(x), z = x * x, bound = a > 3.93f ? 3.93f : a;
-    float small = a + a * polynomial_erf_f32(z), large = 1 - exp_narrow_f32(polynomial_erfc_log_f32(bound - 2));
+    float small = a + a * polynomial_erf_f32(z), large = 1 - exp_narrow_f32(polynomial_erfc_log_f32(bound - 1));
     return copysignf(a < 0.95f ? small : large, x);
 }
 

@@ -35,16 +35,22 @@ static inline double exp_narrow_f64(double x)
     return y * power_of_two_f64(turn.i - rounder.i);
 }
 
-/* The scale is applied in two halves: a result below the normal ones is rounded once, one beyond the largest is inf. */
+/* exp for x in [-746, 710]; `lost` is what the last rounding took, relative to the result. The scale is applied in two
+ * halves: a result below the normal ones is rounded once, one beyond the largest is inf. */
+static inline double exp_and_lost_f64(double x, double *lost)
+{
+    bits_f64 turn = { x * 0x1.71547652b82fep+0 + ROUNDER_f64 }, rounder = { ROUNDER_f64 };
+    double n = turn.f - ROUNDER_f64, r = (x - n * LN2_f64_0) - n * LN2_f64_1;
+    double t = r + r * r * polynomial_exp_f64(r), y = 1 + t;
+    uint64_t k = turn.u - rounder.u, half = ((k + 2048) >> 1) - 1024;
+    *lost = t - (y - 1);
+    return y * power_of_two_f64((int64_t)half) * power_of_two_f64((int64_t)(k - half));
+}
+
 static inline double exp_f64(double x)
 {
-    double c = x < -746 ? -746 : x;
-    c = c > 710 ? 710 : c;
-    bits_f64 turn = { c * 0x1.71547652b82fep+0 + ROUNDER_f64 }, rounder = { ROUNDER_f64 };
-    double n = turn.f - ROUNDER_f64, r = (c - n * LN2_f64_0) - n * LN2_f64_1;
-    double y = 1 + (r + r * r * polynomial_exp_f64(r));
-    int64_t k = (int64_t)(int32_t)(turn.u - rounder.u), half = (k + 2048) / 2 - 1024;
-    return y * power_of_two_f64(half) * power_of_two_f64(k - half);
+    double lost, c = x < -746 ? -746 : x;
+    return exp_and_lost_f64(c > 710 ? 710 : c, &lost);
 }
 
 /* x = 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); s = f / (2 + f); log(1 + f) = f - f²/2 + s (f²/2 + s² P(s²)). */
@@ -71,10 +77,12 @@ static inline double tanh_f64(double x)
     return copysign(a < 0.625 ? small : large, x);
 }
 
+/* e / (1 + e) or 1 / (1 + e), whichever does not cancel, then mended by what e and the divisor lost to rounding. */
 static inline double sigmoid_f64(double x)
 {
-    double e = exp_f64(-fabs(x));
-    return (x < 0 ? e : 1) / (1 + e);
+    double a = fabs(x), lost_e, e = exp_and_lost_f64(a > 746 ? -746 : -a, &lost_e);
+    double d = 1 + e, lost_d = e - (d - 1), y = (x < 0 ? e : 1) / d;
+    return y + y * (x < 0 ? (lost_e - lost_d) * (1 - y) : -lost_d * y);
 }
 
 /* x less the nearest multiple of a quarter turn, as r + tail; the multiple's low bits. For |x| <= SIN_LIMIT. */

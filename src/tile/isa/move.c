@@ -1,25 +1,68 @@
 /* move.c - patches of elements from one layout to another: rows, fills, transposes, anything.
  *
- * A transpose reads along the source's dense dim and writes along the target's, in blocks of 4x4 (4-byte) or 2x2
- * (8-byte) elements turned in registers, so that each cache line touched is used whole. */
+ * A transpose of 4-byte elements goes through a block of 16 x 16 in the first cache: whole cache lines are read from 16
+ * rows, turned in registers, and written as whole lines. Rows that are a power of two apart fall on the same few places
+ * of the cache, so a line must be used up when it is touched. */
 #include <string.h>
 
 #include "tile/isa/isa.h"
 
 typedef struct { uint64_t half[2]; } element16;
 typedef uint32_t block4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef uint32_t block8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef uint64_t block2 __attribute__((vector_size(16), aligned(8), may_alias));
 
-static inline void turn_4x4(char *to, int64_t to_row, const char *from, int64_t from_column)
+#if defined(__AVX2__)
+/* 8 x 8: pairs of rows interleaved, then pairs of pairs, then halves exchanged. */
+static inline void turn_8x8(uint32_t *to, int64_t to_row, const uint32_t *from, int64_t from_row)
 {
-    block4 a = *(const block4 *)from, b = *(const block4 *)(from + from_column);
-    block4 c = *(const block4 *)(from + 2 * from_column), d = *(const block4 *)(from + 3 * from_column);
+    block8 a[8], b[8];
+    for (int i = 0; i < 8; i++)
+        a[i] = *(const block8 *)(from + i * from_row);
+    for (int i = 0; i < 8; i += 2) {
+        b[i] = __builtin_shufflevector(a[i], a[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        b[i + 1] = __builtin_shufflevector(a[i], a[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    for (int i = 0; i < 8; i += 4)
+        for (int k = 0; k < 2; k++) {
+            a[i + 2 * k] = __builtin_shufflevector(b[i + k], b[i + k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            a[i + 2 * k + 1] = __builtin_shufflevector(b[i + k], b[i + k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+    for (int i = 0; i < 4; i++) {
+        *(block8 *)(to + i * to_row) = __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        *(block8 *)(to + (i + 4) * to_row) = __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+enum { SIDE_IN_REGISTERS = 8 };
+#define TURN_IN_REGISTERS turn_8x8
+#else
+static inline void turn_4x4(uint32_t *to, int64_t to_row, const uint32_t *from, int64_t from_row)
+{
+    block4 a = *(const block4 *)from, b = *(const block4 *)(from + from_row);
+    block4 c = *(const block4 *)(from + 2 * from_row), d = *(const block4 *)(from + 3 * from_row);
     block4 ac = __builtin_shufflevector(a, c, 0, 4, 1, 5), ac2 = __builtin_shufflevector(a, c, 2, 6, 3, 7);
     block4 bd = __builtin_shufflevector(b, d, 0, 4, 1, 5), bd2 = __builtin_shufflevector(b, d, 2, 6, 3, 7);
     *(block4 *)to = __builtin_shufflevector(ac, bd, 0, 4, 1, 5);
     *(block4 *)(to + to_row) = __builtin_shufflevector(ac, bd, 2, 6, 3, 7);
     *(block4 *)(to + 2 * to_row) = __builtin_shufflevector(ac2, bd2, 0, 4, 1, 5);
     *(block4 *)(to + 3 * to_row) = __builtin_shufflevector(ac2, bd2, 2, 6, 3, 7);
+}
+enum { SIDE_IN_REGISTERS = 4 };
+#define TURN_IN_REGISTERS turn_4x4
+#endif
+
+enum { LINE = 16 };     /* 4-byte elements of a cache line */
+
+static inline void turn_16x16(char *to, int64_t to_row, const char *from, int64_t from_column)
+{
+    _Alignas(64) uint32_t read[LINE][LINE], turned[LINE][LINE];
+    for (int i = 0; i < LINE; i++)
+        memcpy(read[i], from + i * from_column, sizeof read[i]);
+    for (int i = 0; i < LINE; i += SIDE_IN_REGISTERS)
+        for (int k = 0; k < LINE; k += SIDE_IN_REGISTERS)
+            TURN_IN_REGISTERS(&turned[i][k], LINE, &read[k][i], LINE);
+    for (int i = 0; i < LINE; i++)
+        memcpy(to + i * to_row, turned[i], sizeof turned[i]);
 }
 
 static inline void turn_2x2(char *to, int64_t to_row, const char *from, int64_t from_column)
@@ -83,7 +126,7 @@ static inline void turn_2x2(char *to, int64_t to_row, const char *from, int64_t 
 
 MOVE(move_1, uint8_t, 1, NO_TURN)
 MOVE(move_2, uint16_t, 1, NO_TURN)
-MOVE(move_4, uint32_t, 4, turn_4x4)
+MOVE(move_4, uint32_t, LINE, turn_16x16)
 MOVE(move_8, uint64_t, 2, turn_2x2)
 MOVE(move_16, element16, 1, NO_TURN)
 
