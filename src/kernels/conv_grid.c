@@ -156,19 +156,55 @@ static int runs_of(const tp_conv_grid *g, int64_t j0, int columns, run *r)
 FILL(uint32_t)
 FILL(uint64_t)
 
-/* Rows are output positions here, columns are offsets: each column is cut into runs along the rows. */
+/* Rows are output positions here, columns are offsets: runs lie along the rows, so squares of 4 are turned. */
+typedef uint32_t square4 __attribute__((vector_size(16)));
+typedef uint32_t unaligned4 __attribute__((vector_size(16), aligned(4), may_alias));
+
+static void turn_square(const uint32_t *x, const int64_t *offset, int width, uint32_t *to)
+{
+    static const square4 low = { 0, 4, 1, 5 }, high = { 2, 6, 3, 7 };
+    square4 a = *(const unaligned4 *)(x + offset[0]), b = *(const unaligned4 *)(x + offset[1]);
+    square4 c = *(const unaligned4 *)(x + offset[2]), d = *(const unaligned4 *)(x + offset[3]);
+    square4 ac0 = __builtin_shuffle(a, c, low), ac1 = __builtin_shuffle(a, c, high);
+    square4 bd0 = __builtin_shuffle(b, d, low), bd1 = __builtin_shuffle(b, d, high);
+    *(unaligned4 *)to = __builtin_shuffle(ac0, bd0, low);
+    *(unaligned4 *)(to + width) = __builtin_shuffle(ac0, bd0, high);
+    *(unaligned4 *)(to + 2 * width) = __builtin_shuffle(ac1, bd1, low);
+    *(unaligned4 *)(to + 3 * width) = __builtin_shuffle(ac1, bd1, high);
+}
+
+static void turn_run_uint32_t(const uint32_t *x, const int64_t *offset, int64_t n, int columns, int width, uint32_t *to)
+{
+    int64_t q = 0;
+    int j;
+    for (; q + 4 <= n; q += 4, to += 4 * width) {
+        for (j = 0; j + 4 <= columns; j += 4)
+            turn_square(x + q, offset + j, width, to + j);
+        for (; j < columns; j++)
+            for (int i = 0; i < 4; i++)
+                to[i * width + j] = x[offset[j] + q + i];
+    }
+    for (; q < n; q++, to += width)
+        for (j = 0; j < columns; j++)
+            to[j] = x[offset[j] + q];
+}
+
+static void turn_run_uint64_t(const uint64_t *x, const int64_t *offset, int64_t n, int columns, int width, uint64_t *to)
+{
+    for (int64_t q = 0; q < n; q++, to += width)
+        for (int j = 0; j < columns; j++)
+            to[j] = x[offset[j] + q];
+}
+
 #define FILL_TURNED(type)                                                                                           \
     static void fill_turned_##type(const void *source, int64_t k0, int64_t kc, int64_t j0, int columns, int width,  \
                                    void *panel)                                                                     \
     {                                                                                                               \
         const tp_conv_grid *g = source;                                                                             \
-        type *to = panel;                                                                                           \
         for (int64_t p = 0; p < kc;) {                                                                              \
             int64_t left = g->size[2] - (k0 + p) % g->size[2], n = left < kc - p ? left : kc - p;                   \
-            const type *x = (const type *)g->copy + position(g, k0 + p);                                            \
-            for (int64_t q = 0; q < n; q++)                                                                         \
-                for (int j = 0; j < columns; j++)                                                                   \
-                    to[(p + q) * width + j] = x[g->offset[j0 + j] + q];                                             \
+            turn_run_##type((const type *)g->copy + position(g, k0 + p), g->offset + j0, n, columns, width,         \
+                            (type *)panel + p * width);                                                             \
             p += n;                                                                                                 \
         }                                                                                                           \
     }
@@ -276,29 +312,39 @@ static void spread_bias(const tp_conv_grid *g, const tp_gemm_problem *p)
     }
 }
 
-/* Is B the copy itself? So it is for kernels of one tap. */
-static bool is_plain(const tp_conv_grid *g)
+/* Are all places one step from each other? */
+static bool evenly_placed(const int64_t *place, int64_t count, int64_t *step)
 {
-    if (g->row_step != g->size[2] || (g->size[0] > 1 && g->plane_step != g->size[1] * g->row_step))
-        return false;
-    for (int64_t p = 2; p < g->k; p++)
-        if (g->offset[p] - g->offset[p - 1] != g->offset[1] - g->offset[0])
+    *step = count > 1 ? place[1] - place[0] : 1;
+    for (int64_t p = 2; p < count; p++)
+        if (place[p] - place[p - 1] != *step)
             return false;
-    return g->k > 0;
+    return count > 0;
+}
+
+/* Is B the copy itself? So it is for kernels of one tap. */
+static bool is_plain(const tp_conv_grid *g, int64_t *step)
+{
+    return g->row_step == g->size[2] && (g->size[0] == 1 || g->plane_step == g->size[1] * g->row_step) &&
+           evenly_placed(g->offset, g->k, step);
 }
 
 static bool multiply(const tp_conv_grid *g, char *beside, int64_t step)
 {
     tp_gemm_problem p = {
         .m = g->rows, .n = pixels(g), .k = g->k, .a = g->weight, .a_row = g->weight_row, .a_column = 1,
+        .a_offset = g->weight_offset,
         .b_column = 1, .c = beside ? beside : g->out, .c_row = beside ? pixels(g) : g->channel,
         .c_column = beside ? 1 : step, .alpha = 1, .beta = g->bias ? 1 : 0,
         .fill = g->element_bytes == 4 ? fill_uint32_t : fill_uint64_t, .source = g,
     };
-    if (is_plain(g)) {
+    if (is_plain(g, &p.b_row)) {
         p.fill = NULL;
         p.b = (const char *)g->copy + g->offset[0] * (int64_t)g->element_bytes;
-        p.b_row = g->k > 1 ? g->offset[1] - g->offset[0] : 0;
+    }
+    if (p.a_offset && evenly_placed(p.a_offset, g->k, &p.a_column)) {
+        p.a = (const char *)g->weight + p.a_offset[0] * (int64_t)g->element_bytes;
+        p.a_offset = NULL;
     }
     if (g->bias || !g->k)
         spread_bias(g, &p);
