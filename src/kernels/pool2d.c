@@ -12,13 +12,14 @@
 #include "base/pool.h"
 #include "kernels/each.h"
 
-enum { STRIP = 256, CHUNK = 32 << 10 };
+enum { STRIP = 256, TABLE = 256, CHUNK = 32 << 10 };
 
 typedef struct pooling {
     tp_dtype dtype;
     const tp_maxpool *p;
     const tp_conv_view *x, *y, *index;
     bool     across;            /* lanes are channels */
+    int64_t  reach[TABLE];      /* of the first taps: how far in the plane from where the window begins */
     int64_t  rows_a_chunk;      /* output rows */
 } pooling;
 
@@ -26,14 +27,26 @@ typedef struct pooling {
 
 /* lowest: what every value beats or equals. F is 1 for types with NaN. */
 #define LANES(name, type, tap, lowest, F)                                                                           \
-    static void tap_##name(int64_t n, const type *x, int64_t step, tap number, type *best, tap *from)               \
+    static inline __attribute__((always_inline)) void take_##name(int64_t n, const type *x, int64_t step,           \
+                                                                  tap number, type *restrict best,                  \
+                                                                  tap *restrict from)                               \
     {                                                                                                               \
         for (int64_t j = 0; j < n; j++) {                                                                           \
-            type v = x[j * step];                                                                                   \
-            bool take = (v > best[j]) | (F && v != v);                                                              \
-            best[j] = take ? v : best[j];                                                                           \
-            from[j] = take ? number : from[j];                                                                      \
+            type v = x[j * step], old = best[j];                                                                    \
+            tap other = from[j];                                                                                    \
+            bool take = (v > old) | (F && v != v);                                                                  \
+            best[j] = take ? v : old;                                                                               \
+            from[j] = take ? number : other;                                                                        \
         }                                                                                                           \
+    }                                                                                                               \
+    static void tap_##name(int64_t n, const type *x, int64_t step, tap number, type *best, tap *from)               \
+    {                                                                                                               \
+        if (step == 1)                                                                                              \
+            take_##name(n, x, 1, number, best, from);                                                               \
+        else if (step == 2)                                                                                         \
+            take_##name(n, x, 2, number, best, from);                                                               \
+        else                                                                                                        \
+            take_##name(n, x, step, number, best, from);                                                            \
     }                                                                                                               \
     static void start_##name(int64_t n, type *best, tap *from)                                                      \
     {                                                                                                               \
@@ -188,11 +201,15 @@ static void write_strip(const pooling *g, int64_t image, int64_t channel, const 
     if (!v)
         return;
     at = image * v->outer + channel * v->channel + o[0] * v->space[0] + o[1] * v->space[1] + o[2] * v->space[2];
-    int64_t *to = (int64_t *)v->data + at, step = g->across ? v->channel : v->space[2];
+    int64_t *to = (int64_t *)v->data + at, step = g->across ? v->channel : v->space[2], begin = 0;
     bool wide = g->dtype == TP_f64 || g->dtype == TP_i64;
+    for (int d = 0; d < 3; d++)
+        begin = begin * g->p->in_size[d] + coordinate(g->p, d, o[d], 0);
     for (int64_t j = 0; j < n; j++, to += step) {
-        *to = index_of(g->p, where, wide ? s->from.wide[j] : s->from.narrow[j]);
+        int64_t number = wide ? s->from.wide[j] : s->from.narrow[j];
+        *to = (uint64_t)number < TABLE ? begin + g->reach[number] : index_of(g->p, where, number);
         where[2] += !g->across;
+        begin += g->across ? 0 : g->p->stride[2];
     }
 }
 
@@ -235,6 +252,9 @@ bool tp_maxpool_forward(tp_dtype d, const tp_maxpool *p, const tp_conv_view *x, 
     int64_t rows = p->batch * (g.across ? 1 : p->channels) * p->out_size[0] * p->out_size[1];
     int64_t row = p->out_size[2] * (g.across ? p->channels : 1) * p->kernel[0] * p->kernel[1] * p->kernel[2];
     g.rows_a_chunk = 1 + CHUNK / (row + 1);
+    for (int64_t t = 0; t < least(TABLE, p->kernel[0] * p->kernel[1] * p->kernel[2]); t++)
+        g.reach[t] = (t / (p->kernel[1] * p->kernel[2]) * p->dilation[0] * p->in_size[1] +
+                      t / p->kernel[2] % p->kernel[1] * p->dilation[1]) * p->in_size[2] + t % p->kernel[2] * p->dilation[2];
     tp_pool_run((rows + g.rows_a_chunk - 1) / g.rows_a_chunk, pool_chunk, &g);
     return true;
 }
@@ -267,29 +287,73 @@ static void add_element(tp_dtype d, void *to, const void *from)
     }
 }
 
-static bool spread_plane(void *work, int64_t plane)
+/* Step from one pixel of a plane to the next where there is one such step, else 0. */
+static int64_t even_step(const tp_conv_view *v, const int64_t size[3])
+{
+    bool even = v->space[1] == v->space[2] * size[2] && (size[0] == 1 || v->space[0] == v->space[1] * size[1]);
+    return even ? v->space[2] : 0;
+}
+
+/* Channels of a block: neighbours where they lie last, so that memory is walked in its own order. */
+enum { BLOCK = 32 };
+
+static int64_t block_of(const tp_conv_view *grad_x)
+{
+    return grad_x->channel == 1 ? BLOCK : 1;
+}
+
+static void clear_block(const spreading *s, int64_t n, int64_t c, int64_t channels, int64_t step)
+{
+    const int64_t *in = s->p->in_size;
+    size_t bytes = tp_dtype_bytes(s->dtype);
+    if (step == 1 && channels == 1)
+        memset(at(s->grad_x, n, c, 0, 0, 0, bytes), 0, (size_t)(in[0] * in[1] * in[2]) * bytes);
+    else        /* channels are neighbours, or one */
+        for (int64_t i = 0; i < in[0]; i++)
+            for (int64_t j = 0; j < in[1]; j++)
+                for (int64_t q = 0; q < in[2]; q++)
+                    memset(at(s->grad_x, n, c, i, j, q, bytes), 0, (size_t)channels * bytes);
+}
+
+/* One output of `channels` channels; false: an index is no place of the plane. */
+static inline bool spread_pixel(const spreading *s, char *x, int64_t step, const char *y, const int64_t *index,
+                                int64_t channels, int64_t pixels)
+{
+    const int64_t *in = s->p->in_size, *space = s->grad_x->space;
+    int64_t bytes = (int64_t)tp_dtype_bytes(s->dtype);
+    bool good = true;
+    for (int64_t c = 0; c < channels; c++) {
+        int64_t k = index[c * s->index->channel];
+        if ((uint64_t)k >= (uint64_t)pixels) {
+            good = false;
+            continue;
+        }
+        k = step ? k * step : k / (in[1] * in[2]) * space[0] + k / in[2] % in[1] * space[1] + k % in[2] * space[2];
+        k += c * s->grad_x->channel;
+        if (s->dtype == TP_f32)
+            ((float *)x)[k] += ((const float *)y)[c * s->grad_y->channel];
+        else
+            add_element(s->dtype, x + k * bytes, y + c * s->grad_y->channel * bytes);
+    }
+    return good;
+}
+
+static bool spread_block(void *work, int64_t item)
 {
     const spreading *s = work;
     const tp_maxpool *p = s->p;
-    const int64_t *in = p->in_size, *out = p->out_size;
-    int64_t n = plane / p->channels, c = plane % p->channels, pixels = in[0] * in[1] * in[2];
+    int64_t block = block_of(s->grad_x), blocks = (p->channels + block - 1) / block, n = item / blocks;
+    int64_t c = item % blocks * block, channels = least(block, p->channels - c);
+    int64_t step = even_step(s->grad_x, p->in_size), pixels = p->in_size[0] * p->in_size[1] * p->in_size[2];
     size_t bytes = tp_dtype_bytes(s->dtype);
-    for (int64_t i = 0; i < in[0]; i++)
-        for (int64_t j = 0; j < in[1]; j++)
-            for (int64_t q = 0; q < in[2]; q++)
-                memset(at(s->grad_x, n, c, i, j, q, bytes), 0, bytes);
+    char *x = at(s->grad_x, n, c, 0, 0, 0, bytes);
     bool good = true;
-    for (int64_t i = 0; i < out[0]; i++)
-        for (int64_t j = 0; j < out[1]; j++)
-            for (int64_t q = 0; q < out[2]; q++) {
-                int64_t k = *(const int64_t *)at(s->index, n, c, i, j, q, sizeof(int64_t));
-                if (k < 0 || k >= pixels) {
-                    good = false;
-                    continue;
-                }
-                add_element(s->dtype, at(s->grad_x, n, c, k / (in[1] * in[2]), k / in[2] % in[1], k % in[2], bytes),
-                            at(s->grad_y, n, c, i, j, q, bytes));
-            }
+    clear_block(s, n, c, channels, step);
+    for (int64_t i = 0; i < p->out_size[0]; i++)
+        for (int64_t j = 0; j < p->out_size[1]; j++)
+            for (int64_t q = 0; q < p->out_size[2]; q++)
+                good &= spread_pixel(s, x, step, at(s->grad_y, n, c, i, j, q, bytes),
+                                     (const int64_t *)at(s->index, n, c, i, j, q, sizeof(int64_t)), channels, pixels);
     return good;
 }
 
@@ -299,8 +363,8 @@ bool tp_maxpool_backward(tp_dtype d, const tp_maxpool *p, const tp_conv_view *gr
     if (d == TP_b8 || tp_dtype_is_complex(d))
         return tp_fail(TP_ERR_UNIMPLEMENTED, "\"max_pool2d_backward\" not implemented for '%s'", tp_dtypes[d].title);
     int64_t pixels = p->in_size[0] * p->in_size[1] * p->in_size[2];
-    if (!tp_each_run(p->batch * p->channels, 1 + CHUNK / (pixels + 1), spread_plane,
-                     &(spreading){ d, p, grad_y, index, grad_x }))
+    int64_t block = block_of(grad_x), blocks = (p->channels + block - 1) / block;
+    if (!tp_each_run(p->batch * blocks, 1 + CHUNK / (pixels * block + 1), spread_block, &(spreading){ d, p, grad_y, index, grad_x }))
         return tp_fail(TP_ERR_RUNTIME, "max_pool2d_with_indices_backward: an index lies outside the input plane");
     return true;
 }
