@@ -315,26 +315,28 @@ static void clear_block(const spreading *s, int64_t n, int64_t c, int64_t channe
                     memset(at(s->grad_x, n, c, i, j, q, bytes), 0, (size_t)channels * bytes);
 }
 
-/* One output of `channels` channels; false: an index is no place of the plane. */
-static inline bool spread_pixel(const spreading *s, char *x, int64_t step, const char *y, const int64_t *index,
-                                int64_t channels, int64_t pixels)
+/* A row of outputs of `channels` channels; false: an index is no place of the plane. Inlined for the common cases. */
+static inline __attribute__((always_inline)) bool spread_row(const spreading *s, bool single, char *x, int64_t step,
+                                                             const char *y, const int64_t *index, int64_t channels)
 {
-    const int64_t *in = s->p->in_size, *space = s->grad_x->space;
-    int64_t bytes = (int64_t)tp_dtype_bytes(s->dtype);
+    const int64_t in1 = s->p->in_size[1], in2 = s->p->in_size[2], pixels = s->p->in_size[0] * in1 * in2;
+    const int64_t *space = s->grad_x->space, bytes = single ? 4 : (int64_t)tp_dtype_bytes(s->dtype);
+    const int64_t x_channel = s->grad_x->channel, y_channel = s->grad_y->channel * bytes, i_channel = s->index->channel;
+    const int64_t y_step = s->grad_y->space[2] * bytes, i_step = s->index->space[2], columns = s->p->out_size[2];
     bool good = true;
-    for (int64_t c = 0; c < channels; c++) {
-        int64_t k = index[c * s->index->channel];
-        if ((uint64_t)k >= (uint64_t)pixels) {
-            good = false;
-            continue;
+    for (int64_t q = 0; q < columns; q++, y += y_step, index += i_step)
+        for (int64_t c = 0; c < channels; c++) {
+            int64_t k = index[c * i_channel];
+            if ((uint64_t)k >= (uint64_t)pixels) {
+                good = false;
+                continue;
+            }
+            k = step ? k * step : k / (in1 * in2) * space[0] + k / in2 % in1 * space[1] + k % in2 * space[2];
+            if (single)
+                ((float *)x)[k + c * x_channel] += *(const float *)(y + c * y_channel);
+            else
+                add_element(s->dtype, x + (k + c * x_channel) * bytes, y + c * y_channel);
         }
-        k = step ? k * step : k / (in[1] * in[2]) * space[0] + k / in[2] % in[1] * space[1] + k % in[2] * space[2];
-        k += c * s->grad_x->channel;
-        if (s->dtype == TP_f32)
-            ((float *)x)[k] += ((const float *)y)[c * s->grad_y->channel];
-        else
-            add_element(s->dtype, x + k * bytes, y + c * s->grad_y->channel * bytes);
-    }
     return good;
 }
 
@@ -344,16 +346,22 @@ static bool spread_block(void *work, int64_t item)
     const tp_maxpool *p = s->p;
     int64_t block = block_of(s->grad_x), blocks = (p->channels + block - 1) / block, n = item / blocks;
     int64_t c = item % blocks * block, channels = least(block, p->channels - c);
-    int64_t step = even_step(s->grad_x, p->in_size), pixels = p->in_size[0] * p->in_size[1] * p->in_size[2];
+    int64_t step = even_step(s->grad_x, p->in_size);
     size_t bytes = tp_dtype_bytes(s->dtype);
     char *x = at(s->grad_x, n, c, 0, 0, 0, bytes);
     bool good = true;
     clear_block(s, n, c, channels, step);
     for (int64_t i = 0; i < p->out_size[0]; i++)
-        for (int64_t j = 0; j < p->out_size[1]; j++)
-            for (int64_t q = 0; q < p->out_size[2]; q++)
-                good &= spread_pixel(s, x, step, at(s->grad_y, n, c, i, j, q, bytes),
-                                     (const int64_t *)at(s->index, n, c, i, j, q, sizeof(int64_t)), channels, pixels);
+        for (int64_t j = 0; j < p->out_size[1]; j++) {
+            const char *y = at(s->grad_y, n, c, i, j, 0, bytes);
+            const int64_t *index = (const int64_t *)at(s->index, n, c, i, j, 0, sizeof(int64_t));
+            if (s->dtype == TP_f32 && channels == 1 && step == 1)
+                good &= spread_row(s, true, x, 1, y, index, 1);
+            else if (s->dtype == TP_f32)
+                good &= spread_row(s, true, x, step, y, index, channels);
+            else
+                good &= spread_row(s, false, x, step, y, index, channels);
+        }
     return good;
 }
 
@@ -364,7 +372,8 @@ bool tp_maxpool_backward(tp_dtype d, const tp_maxpool *p, const tp_conv_view *gr
         return tp_fail(TP_ERR_UNIMPLEMENTED, "\"max_pool2d_backward\" not implemented for '%s'", tp_dtypes[d].title);
     int64_t pixels = p->in_size[0] * p->in_size[1] * p->in_size[2];
     int64_t block = block_of(grad_x), blocks = (p->channels + block - 1) / block;
-    if (!tp_each_run(p->batch * blocks, 1 + CHUNK / (pixels * block + 1), spread_block, &(spreading){ d, p, grad_y, index, grad_x }))
+    spreading s = { d, p, grad_y, index, grad_x };
+    if (!tp_each_run(p->batch * blocks, 1 + CHUNK / (pixels * block + 1), spread_block, &s))
         return tp_fail(TP_ERR_RUNTIME, "max_pool2d_with_indices_backward: an index lies outside the input plane");
     return true;
 }
