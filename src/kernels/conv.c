@@ -122,7 +122,7 @@ static bool plan_places(forward *f)
 static bool plan_forward(forward *f)
 {
     const tp_conv *c = f->c;
-    f->copy.channels = c->in_channels;
+    f->copy.channels = f->copy.channels ? f->copy.channels : c->in_channels;
     f->copy.phases = c->stride[2];
     for (int d = 0; d < 3; d++) {
         f->copy.low[d] = -c->padding[d];
@@ -157,16 +157,38 @@ static bool forward_image(void *work, int64_t image)
     bool ok = copy != NULL;
     if (ok)
         tp_conv_copy_run(&f->copy, image_of(f->x, image, 0, f->bytes), f->x, c->in_size, f->bytes, copy);
-    if (ok && c->in_channels == c->groups) {
-        tp_conv_grid g = forward_grid(f, image, 0, copy);
-        g.rows = c->out_channels;
-        ok = tp_conv_grid_run(&g, true);
-    } else {
-        for (int64_t group = 0; ok && group < c->groups; group++) {
-            tp_conv_grid g = forward_grid(f, image, group, copy);
-            ok = tp_conv_grid_run(&g, false);
-        }
+    for (int64_t group = 0; ok && group < c->groups; group++) {
+        tp_conv_grid g = forward_grid(f, image, group, copy);
+        ok = tp_conv_grid_run(&g, false);
     }
+    tp_block_free(copy, f->copy_bytes);
+    return ok;
+}
+
+/* How many channels a depthwise convolution copies at a time: the copy stays in the second cache, and where channels lie
+ * last a line of memory is used whole. */
+static int64_t depthwise_block(const tp_conv_view *v)
+{
+    return v->channel == 1 ? 16 : 4;
+}
+
+/* Depthwise: one block of groups of one image. */
+static bool forward_block(void *work, int64_t item)
+{
+    const forward *f = work;
+    const tp_conv *c = f->c;
+    int64_t block = f->copy.channels, blocks = (c->groups + block - 1) / block, image = item / blocks;
+    int64_t first = item % blocks * block;
+    tp_conv_copy plan = f->copy;
+    char *copy = tp_block_new(f->copy_bytes);
+    if (!copy)
+        return false;
+    plan.channels = c->groups - first < block ? c->groups - first : block;
+    tp_conv_copy_run(&plan, image_of(f->x, image, first, f->bytes), f->x, c->in_size, f->bytes, copy);
+    tp_conv_grid g = forward_grid(f, image, first, copy);
+    g.copy = copy;
+    g.rows *= plan.channels;
+    bool ok = tp_conv_grid_run(&g, true);
     tp_block_free(copy, f->copy_bytes);
     return ok;
 }
@@ -241,13 +263,17 @@ bool tp_conv_forward(tp_dtype d, const tp_conv *shape, const tp_conv_view *view,
     if (product(c.kernel) == 1 && !c.padding[0] && !c.padding[1] && !c.padding[2] && channels > 1 &&
         even_step(c.in_size, x.space) && even_step(c.out_size, y->space))
         return each_image(c.batch, forward_pointwise, &f);
+    f.copy.channels = channels == 1 ? depthwise_block(&x) : 0;
     bool ok = plan_forward(&f);
     if (ok && channels == 1 && !f.weight_plain) {
         f.weight = made = gather_rows(w, c.out_channels, w->outer, f.offset + f.k, f.k, f.bytes);
         f.weight_row = f.k;
         ok = made != NULL;
     }
-    ok = ok && each_image(c.batch, forward_image, &f);
+    if (channels == 1)
+        ok = ok && tp_each_run(c.batch * ((c.groups + f.copy.channels - 1) / f.copy.channels), 1, forward_block, &f);
+    else
+        ok = ok && each_image(c.batch, forward_image, &f);
     tp_block_free(made, (size_t)(c.out_channels * f.k) * f.bytes);
     tp_free(f.offset);
     return ok;
@@ -352,7 +378,7 @@ static bool plan_phase(backward *b, int64_t index)
 static bool plan_backward(backward *b)
 {
     const tp_conv *c = b->c;
-    b->copy.channels = c->out_channels;
+    b->copy.channels = c->out_channels == c->groups ? depthwise_block(b->grad_y) : c->out_channels;
     b->copy.phases = 1;
     for (int d = 0; d < 3; d++) {
         b->copy.low[d] = floor_divide(c->padding[d] - (c->kernel[d] - 1) * c->dilation[d], c->stride[d]);
@@ -390,17 +416,40 @@ static bool backward_image(void *work, int64_t image)
 {
     const backward *b = work;
     const tp_conv *c = b->c;
-    bool one_channel = c->out_channels == c->groups, ok;
     char *copy = tp_block_new(b->copy_bytes);
-    ok = copy != NULL;
+    bool ok = copy != NULL;
     if (ok)
         tp_conv_copy_run(&b->copy, image_of(b->grad_y, image, 0, b->bytes), b->grad_y, c->out_size, b->bytes, copy);
     for (int64_t i = 0; ok && i < b->phase_count; i++)
-        for (int64_t group = 0; ok && group < (one_channel ? 1 : c->groups); group++) {
+        for (int64_t group = 0; ok && group < c->groups; group++) {
             tp_conv_grid g = backward_grid(b, &b->phases[i], image, group, copy);
-            g.rows = one_channel ? c->in_channels : g.rows;
-            ok = tp_conv_grid_run(&g, one_channel);
+            ok = tp_conv_grid_run(&g, false);
         }
+    tp_block_free(copy, b->copy_bytes);
+    return ok;
+}
+
+/* One channel of grad_y to a group: one block of groups of one image. */
+static bool backward_block(void *work, int64_t item)
+{
+    const backward *b = work;
+    const tp_conv *c = b->c;
+    int64_t block = b->copy.channels, blocks = (c->groups + block - 1) / block, image = item / blocks;
+    int64_t first = item % blocks * block, ins = c->in_channels / c->groups;
+    tp_conv_copy plan = b->copy;
+    char *copy = tp_block_new(b->copy_bytes);
+    bool ok = copy != NULL;
+    plan.channels = c->groups - first < block ? c->groups - first : block;
+    if (ok)
+        tp_conv_copy_run(&plan, image_of(b->grad_y, image, first, b->bytes), b->grad_y, c->out_size, b->bytes, copy);
+    for (int64_t i = 0; ok && i < b->phase_count; i++) {
+        const phase *p = &b->phases[i];
+        tp_conv_grid g = backward_grid(b, p, image, first, copy);
+        g.copy = copy;
+        g.weight = p->weight ? p->weight + first * ins * p->k * (int64_t)b->bytes : NULL;
+        g.rows *= plan.channels;
+        ok = tp_conv_grid_run(&g, true);
+    }
     tp_block_free(copy, b->copy_bytes);
     return ok;
 }
@@ -416,7 +465,11 @@ bool tp_conv_backward_input(tp_dtype d, const tp_conv *c, const tp_conv_view *gr
         return true;
     backward b = { .c = c, .grad_y = grad_y, .w = w, .grad_x = grad_x, .bytes = tp_dtype_bytes(d),
                    .kernels = tp_gemm_kernels_for(d) };
-    bool ok = plan_backward(&b) && each_image(c->batch, backward_image, &b);
+    bool ok = plan_backward(&b);
+    if (c->out_channels == c->groups)
+        ok = ok && tp_each_run(c->batch * ((c->groups + b.copy.channels - 1) / b.copy.channels), 1, backward_block, &b);
+    else
+        ok = ok && each_image(c->batch, backward_image, &b);
     for (int64_t i = 0; b.phases && i < b.phase_count; i++) {
         tp_free(b.phases[i].offset);
         tp_block_free(b.phases[i].weight, b.phases[i].weight_bytes);
