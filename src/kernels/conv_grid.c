@@ -14,6 +14,52 @@ enum {
     SLACK = 64,                 /* bytes behind the copy: panels are cut in steps of 16 and may read over its end */
 };
 
+/* ---- squares of four by four, turned ---- */
+
+typedef uint32_t square4 __attribute__((vector_size(16)));
+typedef uint32_t unaligned4 __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* to[j * width + i] = x[offset[i] + j] */
+static inline void turn_square(const uint32_t *x, const int64_t offset[4], int64_t width, uint32_t *to)
+{
+    static const square4 low = { 0, 4, 1, 5 }, high = { 2, 6, 3, 7 };
+    square4 a = *(const unaligned4 *)(x + offset[0]), b = *(const unaligned4 *)(x + offset[1]);
+    square4 c = *(const unaligned4 *)(x + offset[2]), d = *(const unaligned4 *)(x + offset[3]);
+    square4 ac0 = __builtin_shuffle(a, c, low), ac1 = __builtin_shuffle(a, c, high);
+    square4 bd0 = __builtin_shuffle(b, d, low), bd1 = __builtin_shuffle(b, d, high);
+    *(unaligned4 *)to = __builtin_shuffle(ac0, bd0, low);
+    *(unaligned4 *)(to + width) = __builtin_shuffle(ac0, bd0, high);
+    *(unaligned4 *)(to + 2 * width) = __builtin_shuffle(ac1, bd1, low);
+    *(unaligned4 *)(to + 3 * width) = __builtin_shuffle(ac1, bd1, high);
+}
+
+/* to[j * to_step + i] = x[i * x_step + j], for i below m and j below n. */
+static void turn(const void *from, int64_t x_step, int64_t m, int64_t n, void *result, int64_t to_step, size_t bytes)
+{
+    if (bytes == 4) {
+        const uint32_t *x = from;
+        uint32_t *to = result;
+        int64_t i = 0, step[4] = { 0, x_step, 2 * x_step, 3 * x_step };
+        for (; i + 4 <= m; i += 4) {
+            int64_t j = 0;
+            for (; j + 4 <= n; j += 4)
+                turn_square(x + i * x_step + j, step, to_step, to + j * to_step + i);
+            for (; j < n; j++)
+                for (int64_t k = i; k < i + 4; k++)
+                    to[j * to_step + k] = x[k * x_step + j];
+        }
+        for (; i < m; i++)
+            for (int64_t j = 0; j < n; j++)
+                to[j * to_step + i] = x[i * x_step + j];
+    } else {
+        const uint64_t *x = from;
+        uint64_t *to = result;
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < n; j++)
+                to[j * to_step + i] = x[i * x_step + j];
+    }
+}
+
 /* ---- the copy ---- */
 
 bool tp_conv_copy_plan(tp_conv_copy *p, size_t *bytes, size_t element_bytes)
@@ -58,6 +104,9 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high)
             to[q] = 0;                                                                                              \
         if (step == 1 && p->phases == 1)                                                                            \
             memcpy(to + from, x + start + from, (size_t)(end - from) * sizeof(type));                               \
+        else if (step == 1 && p->phases == 2)                                                                       \
+            for (int64_t q = from; q < end; q++)        /* the compiler makes vectors of a known step */            \
+                to[q] = x[start + q * 2];                                                                           \
         else                                                                                                        \
             for (int64_t q = from; q < end; q++)                                                                    \
                 to[q] = x[(start + q * p->phases) * step];                                                          \
@@ -81,20 +130,41 @@ static void copy_row(const copying *c, const char *x, bool inside, char *to)
             copy_phase_uint64_t(p, phase, (const uint64_t *)x, c->view->space[2], c->image[2], (uint64_t *)to);
 }
 
+/* The same row of `channels` channels that lie beside each other, without phases: squares are turned. */
+static void copy_rows_last(const copying *c, const char *x, bool inside, int64_t channels, char *to)
+{
+    const tp_conv_copy *p = c->plan;
+    int64_t bytes = (int64_t)c->bytes, step = c->view->space[2];
+    int64_t from = clamp(-p->low[2], 0, p->row), end = clamp(c->image[2] - p->low[2], from, p->row);
+    if (!inside)
+        from = end = p->row;
+    for (int64_t i = 0; i < channels; i++) {
+        memset(to + i * p->channel * bytes, 0, (size_t)(from * bytes));
+        memset(to + (i * p->channel + end) * bytes, 0, (size_t)((p->row - end) * bytes));
+    }
+    if (from < end)
+        turn(x + (p->low[2] + from) * step * bytes, step, end - from, channels, to + from * bytes, p->channel, c->bytes);
+}
+
 static void copy_chunk(void *work, int64_t index, int64_t count)
 {
     const copying *c = work;
     const tp_conv_copy *p = c->plan;
     int64_t end = clamp((index + 1) * c->channels_a_chunk, 0, p->channels), bytes = (int64_t)c->bytes;
+    bool last = c->view->channel == 1 && c->view->space[2] != 1 && p->phases == 1;
+    int64_t block = last ? c->channels_a_chunk : 1;
     (void)count;
-    for (int64_t channel = index * c->channels_a_chunk; channel < end; channel++)
+    for (int64_t channel = index * c->channels_a_chunk; channel < end; channel += block)
         for (int64_t i = 0; i < p->size[0]; i++)
             for (int64_t j = 0; j < p->size[1]; j++) {
                 int64_t z = p->low[0] + i, y = p->low[1] + j;
                 bool inside = z >= 0 && z < c->image[0] && y >= 0 && y < c->image[1];
                 int64_t from = inside ? channel * c->view->channel + z * c->view->space[0] + y * c->view->space[1] : 0;
-                copy_row(c, c->data + from * bytes, inside,
-                         c->to + (channel * p->channel + i * p->plane + j * p->row) * bytes);
+                char *to = c->to + (channel * p->channel + i * p->plane + j * p->row) * bytes;
+                if (last)
+                    copy_rows_last(c, c->data + from * bytes, inside, end - channel, to);
+                else
+                    copy_row(c, c->data + from * bytes, inside, to);
             }
 }
 
@@ -102,6 +172,8 @@ void tp_conv_copy_run(const tp_conv_copy *p, const char *image_data, const tp_co
                       size_t element_bytes, void *to)
 {
     copying c = { p, image_data, view, image, to, 1 + COPY_CHUNK / (p->channel + 1), element_bytes };
+    if (view->channel == 1)     /* a line of memory holds so many channels of a pixel */
+        c.channels_a_chunk = (c.channels_a_chunk + 15) / 16 * 16;
     memset((char *)to + (size_t)(p->channel * p->channels) * element_bytes, 0, SLACK);
     tp_pool_run((p->channels + c.channels_a_chunk - 1) / c.channels_a_chunk, copy_chunk, &c);
 }
@@ -156,19 +228,39 @@ static int runs_of(const tp_conv_grid *g, int64_t j0, int columns, run *r)
 FILL(uint32_t)
 FILL(uint64_t)
 
-/* Rows are output positions here, columns are offsets: each column is cut into runs along the rows. */
+/* Rows are output positions here, columns are offsets: runs lie along the rows, so squares are turned. */
+static void turn_run_uint32_t(const uint32_t *x, const int64_t *offset, int64_t n, int columns, int width, uint32_t *to)
+{
+    int64_t q = 0;
+    int j;
+    for (; q + 4 <= n; q += 4, to += 4 * width) {
+        for (j = 0; j + 4 <= columns; j += 4)
+            turn_square(x + q, offset + j, width, to + j);
+        for (; j < columns; j++)
+            for (int i = 0; i < 4; i++)
+                to[i * width + j] = x[offset[j] + q + i];
+    }
+    for (; q < n; q++, to += width)
+        for (j = 0; j < columns; j++)
+            to[j] = x[offset[j] + q];
+}
+
+static void turn_run_uint64_t(const uint64_t *x, const int64_t *offset, int64_t n, int columns, int width, uint64_t *to)
+{
+    for (int64_t q = 0; q < n; q++, to += width)
+        for (int j = 0; j < columns; j++)
+            to[j] = x[offset[j] + q];
+}
+
 #define FILL_TURNED(type)                                                                                           \
     static void fill_turned_##type(const void *source, int64_t k0, int64_t kc, int64_t j0, int columns, int width,  \
                                    void *panel)                                                                     \
     {                                                                                                               \
         const tp_conv_grid *g = source;                                                                             \
-        type *to = panel;                                                                                           \
         for (int64_t p = 0; p < kc;) {                                                                              \
             int64_t left = g->size[2] - (k0 + p) % g->size[2], n = left < kc - p ? left : kc - p;                   \
-            const type *x = (const type *)g->copy + position(g, k0 + p);                                            \
-            for (int64_t q = 0; q < n; q++)                                                                         \
-                for (int j = 0; j < columns; j++)                                                                   \
-                    to[(p + q) * width + j] = x[g->offset[j0 + j] + q];                                             \
+            turn_run_##type((const type *)g->copy + position(g, k0 + p), g->offset + j0, n, columns, width,         \
+                            (type *)panel + p * width);                                                             \
             p += n;                                                                                                 \
         }                                                                                                           \
     }
@@ -217,17 +309,18 @@ static void set_element(void *data, int64_t index, size_t bytes, double x)
 }
 
 /* Outputs of one channel without gaps, to where they belong. */
-static void scatter(const tp_conv_grid *g, int64_t channel, const char *from)
-{
-    int64_t bytes = (int64_t)g->element_bytes;
-    char *to = (char *)g->out + channel * g->channel * bytes;
-    for (int64_t i = 0; i < g->size[0]; i++)
-        for (int64_t j = 0; j < g->size[1]; j++) {
-            char *row = to + (i * g->space[0] + j * g->space[1]) * bytes;
-            for (int64_t q = 0; q < g->size[2]; q++, from += bytes)
-                memcpy(row + q * g->space[2] * bytes, from, (size_t)bytes);
-        }
-}
+#define SCATTER(type)                                                                                               \
+    static void scatter_##type(const tp_conv_grid *g, const type *from, type *to)                                   \
+    {                                                                                                               \
+        for (int64_t i = 0; i < g->size[0]; i++)                                                                    \
+            for (int64_t j = 0; j < g->size[1]; j++) {                                                              \
+                type *row = to + i * g->space[0] + j * g->space[1];                                                 \
+                for (int64_t q = 0; q < g->size[2]; q++)                                                            \
+                    row[q * g->space[2]] = *from++;                                                                 \
+            }                                                                                                       \
+    }
+SCATTER(uint32_t)
+SCATTER(uint64_t)
 
 typedef struct sweeping {
     const tp_conv_grid *g;
@@ -235,11 +328,29 @@ typedef struct sweeping {
     int64_t rows_a_chunk;       /* output rows of the image, over all channels */
 } sweeping;
 
-static void scatter_chunk(void *work, int64_t index, int64_t count)
+static void scatter_chunk(void *work, int64_t channel, int64_t count)
 {
     const sweeping *s = work;
+    const tp_conv_grid *g = s->g;
+    int64_t bytes = (int64_t)g->element_bytes;
+    const char *from = s->beside + channel * pixels(g) * bytes;
+    char *to = (char *)g->out + channel * g->channel * bytes;
     (void)count;
-    scatter(s->g, index, s->beside + index * pixels(s->g) * (int64_t)s->g->element_bytes);
+    if (bytes == 4)
+        scatter_uint32_t(g, (const uint32_t *)from, (uint32_t *)to);
+    else
+        scatter_uint64_t(g, (const uint64_t *)from, (uint64_t *)to);
+}
+
+/* Channels lie last: a row of outputs of all channels is turned at once. */
+static void turn_chunk(void *work, int64_t row, int64_t count)
+{
+    const sweeping *s = work;
+    const tp_conv_grid *g = s->g;
+    int64_t bytes = (int64_t)g->element_bytes, i = row / g->size[1], j = row % g->size[1];
+    (void)count;
+    turn(s->beside + row * g->size[2] * bytes, pixels(g), g->rows, g->size[2],
+         (char *)g->out + (i * g->space[0] + j * g->space[1]) * bytes, g->space[2], g->element_bytes);
 }
 
 static void sweep_chunk(void *work, int64_t index, int64_t count)
@@ -276,29 +387,39 @@ static void spread_bias(const tp_conv_grid *g, const tp_gemm_problem *p)
     }
 }
 
-/* Is B the copy itself? So it is for kernels of one tap. */
-static bool is_plain(const tp_conv_grid *g)
+/* Are all places one step from each other? */
+static bool evenly_placed(const int64_t *place, int64_t count, int64_t *step)
 {
-    if (g->row_step != g->size[2] || (g->size[0] > 1 && g->plane_step != g->size[1] * g->row_step))
-        return false;
-    for (int64_t p = 2; p < g->k; p++)
-        if (g->offset[p] - g->offset[p - 1] != g->offset[1] - g->offset[0])
+    *step = count > 1 ? place[1] - place[0] : 1;
+    for (int64_t p = 2; p < count; p++)
+        if (place[p] - place[p - 1] != *step)
             return false;
-    return g->k > 0;
+    return count > 0;
+}
+
+/* Is B the copy itself? So it is for kernels of one tap. */
+static bool is_plain(const tp_conv_grid *g, int64_t *step)
+{
+    return g->row_step == g->size[2] && (g->size[0] == 1 || g->plane_step == g->size[1] * g->row_step) &&
+           evenly_placed(g->offset, g->k, step);
 }
 
 static bool multiply(const tp_conv_grid *g, char *beside, int64_t step)
 {
     tp_gemm_problem p = {
         .m = g->rows, .n = pixels(g), .k = g->k, .a = g->weight, .a_row = g->weight_row, .a_column = 1,
+        .a_offset = g->weight_offset,
         .b_column = 1, .c = beside ? beside : g->out, .c_row = beside ? pixels(g) : g->channel,
         .c_column = beside ? 1 : step, .alpha = 1, .beta = g->bias ? 1 : 0,
         .fill = g->element_bytes == 4 ? fill_uint32_t : fill_uint64_t, .source = g,
     };
-    if (is_plain(g)) {
+    if (is_plain(g, &p.b_row)) {
         p.fill = NULL;
         p.b = (const char *)g->copy + g->offset[0] * (int64_t)g->element_bytes;
-        p.b_row = g->k > 1 ? g->offset[1] - g->offset[0] : 0;
+    }
+    if (p.a_offset && evenly_placed(p.a_offset, g->k, &p.a_column)) {
+        p.a = (const char *)g->weight + p.a_offset[0] * (int64_t)g->element_bytes;
+        p.a_offset = NULL;
     }
     if (g->bias || !g->k)
         spread_bias(g, &p);
@@ -308,7 +429,8 @@ static bool multiply(const tp_conv_grid *g, char *beside, int64_t step)
 bool tp_conv_grid_run(const tp_conv_grid *g, bool one_channel)
 {
     int64_t step;
-    bool even = even_steps(g, &step), direct = one_channel ? g->space[2] == 1 || g->size[2] == 1 : even, ok = true;
+    bool even = even_steps(g, &step), ok = true;
+    bool direct = one_channel ? g->space[2] == 1 || g->size[2] == 1 : even && (step == 1 || g->channel != 1);
     size_t bytes = (size_t)(pixels(g) * g->rows) * g->element_bytes;
     char *beside = NULL;
 
@@ -320,7 +442,9 @@ bool tp_conv_grid_run(const tp_conv_grid *g, bool one_channel)
         sweep_taps(g, beside);
     else
         ok = multiply(g, beside, step);
-    if (ok && beside)
+    if (ok && beside && g->channel == 1)
+        tp_pool_run(g->size[0] * g->size[1], turn_chunk, &(sweeping){ g, beside, 1 });
+    else if (ok && beside)
         tp_pool_run(g->rows, scatter_chunk, &(sweeping){ g, beside, 1 });
     tp_block_free(beside, bytes);
     return ok;

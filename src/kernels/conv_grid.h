@@ -39,6 +39,7 @@ typedef struct tp_conv_grid {
     int64_t        plane_step, row_step;    /* in the copy, from one output plane or row to the next */
     int64_t        size[3];             /* outputs of a channel */
     const void    *weight;              /* borrowed: rows x k, weight_row apart */
+    const int64_t *weight_offset;       /* borrowed: where column k of it begins; NULL: at k. Not for one_channel */
     int64_t        rows, weight_row;
     const void    *bias;                /* borrowed, rows, may be NULL */
     void          *out;                 /* borrowed */

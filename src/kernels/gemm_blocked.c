@@ -150,7 +150,7 @@ static void advance(const void **p, int64_t elements, size_t bytes)
 static bool run_blocked(const tp_gemm_problem *g, const tp_gemm_kernels *kernels, size_t bytes)
 {
     int64_t sm = least(g->m, SLICE), sn = least(g->n, SLICE), sk = least(g->k, SLICE_K);
-    bool pack_a = g->a_column != 1 || (g->n > 256 && g->m * g->k > 128 << 10);
+    bool pack_a = g->a_offset || g->a_column != 1 || (g->n > 256 && g->m * g->k > 128 << 10);
     bool pack_b = g->m > 192 || (g->b_column != 1 && g->m > 96);
     size_t a_bytes = pack_a ? (size_t)(up(sm, kernels->rows) * sk) * bytes : 0;
     size_t b_bytes = pack_b ? (size_t)(up(sn, kernels->columns) * sk) * bytes : 0;
@@ -168,7 +168,8 @@ static bool run_blocked(const tp_gemm_problem *g, const tp_gemm_kernels *kernels
                 slice.n = least(sn, g->n - j0);
                 slice.k = least(sk, g->k - k0);
                 slice.beta = k0 ? 1 : g->beta;
-                advance(&slice.a, i0 * g->a_row + k0 * g->a_column, bytes);
+                advance(&slice.a, i0 * g->a_row + (g->a_offset ? 0 : k0 * g->a_column), bytes);
+                slice.a_offset = g->a_offset ? g->a_offset + k0 : NULL;
                 if (!g->fill)
                     advance(&slice.b, k0 * g->b_row + j0 * g->b_column, bytes);
                 advance(&c, i0 * g->c_row + j0 * g->c_column, bytes);
@@ -214,7 +215,7 @@ static tp_gemm_problem transposed(const tp_gemm_problem *g)
 bool tp_gemm_solve(const tp_gemm_problem *g, const tp_gemm_kernels *kernels, size_t element_bytes)
 {
     tp_gemm_problem turned;
-    if (g->fill)
+    if (g->fill || g->a_offset)
         return run_blocked(g, kernels, element_bytes);
     if (g->m * g->n <= TINY && g->m * g->n * g->k <= TINY && g->k <= TP_GEMM_K) {
         kernels->tiny(g);

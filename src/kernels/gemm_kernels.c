@@ -41,7 +41,7 @@
 #define KERNELS(type, bytes)                                                                                        \
     { .rows = MICRO_ROWS, .columns = 2 * TP_VECTOR / bytes, .tile = tile_##type, .pack_a = pack_a_##type,           \
       .pack_b = pack_b_##type, .dot = dot_##type, .sweep = sweep_##type, .tiny = tiny_##type,           \
-      .taps = taps_##type }
+      .taps = taps_##type, .correlate = correlate_##type, .sum_lanes = sum_lanes_##type }
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 

@@ -21,6 +21,7 @@ typedef struct tp_gemm_problem {
     const void   *a, *b;                /* borrowed; b may be NULL when there is a fill */
     void         *c;                    /* borrowed */
     int64_t       a_row, a_column, b_row, b_column, c_row, c_column;
+    const int64_t *a_offset;            /* borrowed, may be NULL: where column p of A begins, instead of p * a_column */
     double        alpha, beta;
     const void   *packed_a, *packed_b;  /* borrowed, may be NULL: taken from a and b as they lie */
     tp_gemm_fill *fill;                 /* may be NULL: B is in memory */
@@ -38,6 +39,9 @@ typedef struct tp_gemm_kernels {
     void (*dot)(const tp_gemm_problem *g, int64_t j0, int64_t j1);      /* a_column == 1, b_row == 1 */
     void (*sweep)(const tp_gemm_problem *g, int64_t j0, int64_t j1);    /* m small, b_column == 1 */
     void (*tiny)(const tp_gemm_problem *g);
+    /* lanes[t] += y times x at offset[t], for n neighbours, in 64 bytes of lanes a tap; the depthwise weight gradient. */
+    void (*correlate)(int64_t n, int64_t count, const void *x, const int64_t *offset, const void *y, void *lanes);
+    double (*sum_lanes)(const void *lanes);
     /* to[j] = start + the sum over t of weight[t] * x[offset[t] + j], for n outputs; depthwise convolution. */
     void (*taps)(int64_t n, int64_t count, const void *x, const int64_t *offset, const void *weight, double start,
                  void *to);
