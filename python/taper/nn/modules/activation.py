@@ -102,17 +102,17 @@ class Hardtanh(Module):
         super().__init__()
         if min_value is not None:
             warnings.warn(
-                "keyword argument `min_value` is deprecated and rename to `min_val`", FutureWarning, stacklevel=2)
+                "keyword argument `min_value` is deprecated and renamed to `min_val`", FutureWarning, stacklevel=2)
             min_val = min_value
         if max_value is not None:
             warnings.warn(
-                "keyword argument `max_value` is deprecated and rename to `max_val`", FutureWarning, stacklevel=2)
+                "keyword argument `max_value` is deprecated and renamed to `max_val`", FutureWarning, stacklevel=2)
             max_val = max_value
         self.min_val = min_val
         self.max_val = max_val
         self.inplace = inplace
         if self.max_val <= self.min_val:
-            raise AssertionError("max_val must be larger than min_val")
+            raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
 
     def forward(self, input):
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
@@ -285,8 +285,6 @@ class PReLU(Module):
 
 
 class _Softmaxes(Module):
-    """_face: the function; it warns at the caller of the module when dim is None."""
-
     __constants__ = ["dim"]
 
     def __init__(self, dim=None):

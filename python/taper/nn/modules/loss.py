@@ -1,4 +1,6 @@
 """Losses."""
+import warnings
+
 from .. import _reduction
 from .. import functional as F
 from .module import Module
@@ -78,10 +80,8 @@ class NLLLoss2d(NLLLoss):
     """Deprecated: NLLLoss takes images too."""
 
     def __init__(self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
-        import warnings
-
         warnings.warn(
-            "NLLLoss2d has been deprecated. Please use NLLLoss instead as a drop-in replacement and see "
+            "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in replacement and see "
             "https://pytorch.org/docs/main/nn.html#torch.nn.NLLLoss for more details.",
             FutureWarning,
             stacklevel=2,
