@@ -68,7 +68,7 @@ def _share_inside(mean, std, a, b):
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     """Normal numbers in [a, b], by rejection: whole tensors are drawn, each element takes its first good one.
 
-    Where [a, b] holds less than 0.3 of the distribution, the draws are uniform and accepted in proportion to its density.
+    Where [a, b] holds less than 0.3 of the distribution, the draws are uniform and accepted by density.
     """
     if (mean < a - 2 * std) or (mean > b + 2 * std):
         warnings.warn(

@@ -52,7 +52,8 @@ def default_collate(batch):
     if type(first).__module__ == "numpy" and hasattr(first, "dtype"):
         if first.dtype.kind in "SUOa":
             raise TypeError(
-                f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {first.dtype}")
+                "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
+                f"{first.dtype}")
         if getattr(first, "shape", ()) == ():
             return torch.as_tensor(batch)
         return torch.stack([torch.as_tensor(item) for item in batch], 0)
