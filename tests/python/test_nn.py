@@ -923,3 +923,45 @@ def test_where_classes_live():
     assert nn.Linear.__module__ == torch.__name__ + ".nn.modules.linear"
     assert nn.Module.__module__ == torch.__name__ + ".nn.modules.module"
     assert nn.Parameter.__module__ == torch.__name__ + ".nn.parameter"
+
+
+@pytest.mark.parametrize("code, shapes", [
+    ("LSTM(3, 4)", {"weight_ih_l0": (16, 3), "weight_hh_l0": (16, 4), "bias_ih_l0": (16,), "bias_hh_l0": (16,)}),
+    ("GRU(3, 4, bias=False)", {"weight_ih_l0": (12, 3), "weight_hh_l0": (12, 4)}),
+    ("LSTM(3, 4, proj_size=2, bias=False)", {
+        "weight_ih_l0": (16, 3), "weight_hh_l0": (16, 2), "weight_hr_l0": (2, 4)}),
+    ("RNN(3, 4, 2, bidirectional=True, bias=False)", {
+        "weight_ih_l0": (4, 3), "weight_hh_l0": (4, 4), "weight_ih_l0_reverse": (4, 3),
+        "weight_hh_l0_reverse": (4, 4), "weight_ih_l1": (4, 8), "weight_hh_l1": (4, 4),
+        "weight_ih_l1_reverse": (4, 8), "weight_hh_l1_reverse": (4, 4)}),
+])
+def test_recurrent_weights(code, shapes):
+    module = eval("nn." + code)
+    assert {name: tuple(param.shape) for name, param in module.named_parameters()} == shapes
+    assert module._flat_weights[0] is module.weight_ih_l0
+
+
+def test_recurrent_initial_values():
+    torch.manual_seed(0)
+    m = nn.LSTM(3, 4)
+    assert m.weight_ih_l0.flatten()[:2].tolist() == [-0.003743410110473633, 0.26822179555892944]
+    assert m.weight_hh_l0.flatten()[:2].tolist() == [-0.2217475175857544, -0.01804119348526001]
+    assert m.bias_hh_l0[:2].tolist() == [-0.17491668462753296, -0.4098108410835266]
+
+
+@pytest.mark.parametrize("code, kind, message", [
+    ("nn.LSTM(3, 0)", ValueError, "hidden_size must be greater than zero"),
+    ("nn.LSTM(3, 4, proj_size=4)", ValueError, "proj_size has to be smaller than hidden_size"),
+    ("nn.GRU(3, 4, proj_size=2)", ValueError, "proj_size argument is only supported for LSTM, not RNN or GRU"),
+    ("nn.RNN(3, 4, nonlinearity='x')", ValueError, "Unknown nonlinearity 'x'. Select from 'tanh' or 'relu'."),
+    ("nn.LSTM(3, 4)(torch.ones(3))", ValueError, "LSTM: Expected input to be 2D or 3D, got 1D instead"),
+    ("nn.GRU(3, 4)(torch.ones(2, 2, 5))", RuntimeError,
+     "input.size(-1) must be equal to input_size. Expected 3, got 5"),
+    ("nn.GRU(3, 4)(torch.ones(2, 2, 3), torch.ones(1, 3, 4))", RuntimeError,
+     "Expected hidden size (1, 2, 4), got [1, 3, 4]"),
+    ("nn.LSTMCell(3, 4)(torch.ones(1, 1, 3))", ValueError, "LSTMCell: Expected input to be 1D or 2D, got 3D instead"),
+])
+def test_recurrent_errors(code, kind, message):
+    with pytest.raises(kind) as caught:
+        eval(code)
+    assert str(caught.value) == message

@@ -259,7 +259,7 @@ class TripletMarginWithDistanceLoss(_Loss):
             raise ValueError(
                 f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead")
         if distance_function is None:
-            from .shapes import PairwiseDistance
+            from .distance import PairwiseDistance
 
             distance_function = PairwiseDistance()
         self.distance_function = distance_function
