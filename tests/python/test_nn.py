@@ -965,3 +965,38 @@ def test_recurrent_errors(code, kind, message):
     with pytest.raises(kind) as caught:
         eval(code)
     assert str(caught.value) == message
+
+
+def test_attention():
+    torch.manual_seed(0)
+    m = nn.MultiheadAttention(4, 2)
+    assert [name for name, _ in m.named_parameters()] == [
+        "in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"]
+    assert m.in_proj_weight.flatten()[:2].tolist() == [0.22242416441440582, 0.508506715297699]
+    assert m.out_proj.weight.flatten()[:2].tolist() == [-0.003743410110473633, 0.26822179555892944]
+    assert m.in_proj_bias.tolist() == [0.0] * 12
+    q = torch.rand(3, 2, 4)
+    hidden = torch.ones(3, 3).triu(1).bool()
+    output, weights = m(q, q, q, attn_mask=hidden)
+    assert output.shape == (3, 2, 4) and weights.shape == (2, 3, 3)
+    assert weights[0, 0].tolist() == [1.0, 0.0, 0.0] and torch.allclose(weights.sum(-1), torch.ones(2, 3))
+    alone, none = m(q, q, q, attn_mask=hidden, need_weights=False)
+    assert none is None and torch.allclose(alone, output, atol=1e-6)
+    unbatched, _ = m(q[:, 0], q[:, 0], q[:, 0], attn_mask=hidden)
+    assert torch.allclose(unbatched, output[:, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("code, kind, message", [
+    ("nn.MultiheadAttention(5, 2)", AssertionError, "embed_dim must be divisible by num_heads"),
+    ("nn.MultiheadAttention(4, 2)(*[torch.ones(2, 1, 5)] * 3)", AssertionError,
+     "was expecting embedding dimension of 4, but got 5"),
+    ("nn.MultiheadAttention(4, 2)(*[torch.ones(2, 1, 4)] * 3, attn_mask=torch.zeros(5, 5))", RuntimeError,
+     "The shape of the 2D attn_mask is torch.Size([5, 5]), but should be (2, 2)."),
+    ("nn.MultiheadAttention(4, 2)(*[torch.ones(2, 1, 4)] * 3, is_causal=True)", RuntimeError,
+     "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
+     "`generate_square_subsequent_mask` to create this mask."),
+])
+def test_attention_errors(code, kind, message):
+    with pytest.raises(kind) as caught:
+        eval(code)
+    assert public(str(caught.value)) == message
