@@ -57,21 +57,45 @@ def normal_(tensor, mean=0.0, std=1.0, generator=None):
         return tensor.normal_(mean, std, generator=generator)
 
 
+def _share_inside(mean, std, a, b):
+    """How much of a normal distribution lies in [a, b]."""
+    def below(x):
+        return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0
+
+    return below(b) - below(a)
+
+
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
-    """Normal numbers; those outside [a, b] are drawn again, whole tensors at a time, until none is left."""
+    """Normal numbers in [a, b], by rejection: whole tensors are drawn, each element takes its first good one.
+
+    Where [a, b] holds less than 0.3 of the distribution, the draws are uniform and accepted by density.
+    """
     if (mean < a - 2 * std) or (mean > b + 2 * std):
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
             "incorrect.",
             stacklevel=2,
         )
+    flat = std > 0 and _share_inside(mean, std, a, b) < 0.3
+    peak = (min(max(mean, a), b) - mean) / std if flat else 0.0
+
+    def draw(out):
+        """Fills `out`, and tells which elements are good."""
+        if not flat:
+            out.normal_(mean, std, generator=generator)
+            return (out >= a) & (out <= b)
+        out.uniform_(a, b, generator=generator)
+        level = torch.empty_like(out).uniform_(generator=generator)
+        place = (out - mean) / std
+        return level <= (-0.5 * (place * place - peak * peak)).exp()
+
     with torch.no_grad():
-        tensor.normal_(mean, std, generator=generator)
-        outside = (tensor < a) | (tensor > b)
-        while outside.any():
-            again = torch.empty_like(tensor).normal_(mean, std, generator=generator)
-            tensor.copy_(torch.where(outside, again, tensor))
-            outside = (tensor < a) | (tensor > b)
+        good = draw(tensor)
+        while not good.all():
+            again = torch.empty_like(tensor)
+            accepted = draw(again)
+            tensor.copy_(torch.where(good, tensor, again))
+            good |= accepted
         return tensor
 
 

@@ -3,7 +3,9 @@ from collections import OrderedDict
 
 from ._root import NAME, torch
 
-__all__ = ["Parameter", "UninitializedParameter", "is_lazy", "Buffer", "UninitializedBuffer", "UninitializedTensorMixin"]
+__all__ = [
+    "Parameter", "UninitializedParameter", "is_lazy", "Buffer", "UninitializedBuffer", "UninitializedTensorMixin",
+]
 
 Tensor = torch.Tensor
 

@@ -59,13 +59,13 @@ class Adam(Optimizer):
     def step(self, closure=None):
         loss = self._closed(closure)
         for group in self.param_groups:
-            params = [param for param in group["params"] if param.grad is not None]
-            if any(param.grad.is_sparse for param in params):
+            params, grads = self._with_grads(group)
+            if any(grad.is_sparse for grad in grads):
                 raise RuntimeError("Adam does not support sparse gradients, please consider SparseAdam instead")
             states = [self._state_of(param, group) for param in params]
             beta1, beta2 = group["betas"]
             adam(
-                params, [param.grad for param in params], [state["exp_avg"] for state in states],
+                params, grads, [state["exp_avg"] for state in states],
                 [state["exp_avg_sq"] for state in states],
                 [state["max_exp_avg_sq"] for state in states] if group["amsgrad"] else [],
                 [state["step"] for state in states], amsgrad=group["amsgrad"], beta1=beta1, beta2=beta2,

@@ -164,6 +164,17 @@ class Optimizer:
         with torch.enable_grad():
             return closure()
 
+    @staticmethod
+    def _with_grads(group):
+        """(parameters that have a gradient, their gradients): the two lists every update rule begins with."""
+        params, grads = [], []
+        for param in group["params"]:
+            grad = param.grad
+            if grad is not None:
+                params.append(param)
+                grads.append(grad)
+        return params, grads
+
     def zero_grad(self, set_to_none=True):
         for group in self.param_groups:
             for param in group["params"]:

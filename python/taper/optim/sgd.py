@@ -36,16 +36,15 @@ class SGD(Optimizer):
     def step(self, closure=None):
         loss = self._closed(closure)
         for group in self.param_groups:
-            momentum = group["momentum"]
-            params = [param for param in group["params"] if param.grad is not None]
-            grads = [param.grad for param in params]
-            buffers = [self.state[param].get("momentum_buffer") for param in params] if momentum != 0 else []
+            params, grads = self._with_grads(group)
+            states = [self.state[param] for param in params] if group["momentum"] != 0 else []
+            buffers = [state.get("momentum_buffer") for state in states]
             sgd(
-                params, grads, buffers, weight_decay=group["weight_decay"], momentum=momentum, lr=group["lr"],
-                dampening=group["dampening"], nesterov=group["nesterov"], maximize=group["maximize"]
+                params, grads, buffers, weight_decay=group["weight_decay"], momentum=group["momentum"],
+                lr=group["lr"], dampening=group["dampening"], nesterov=group["nesterov"], maximize=group["maximize"]
             )
-            for param, buffer in zip(params, buffers):
-                self.state[param]["momentum_buffer"] = buffer
+            for state, buffer in zip(states, buffers):
+                state["momentum_buffer"] = buffer
         return loss
 
 

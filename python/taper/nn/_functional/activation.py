@@ -105,15 +105,14 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
     return result.squeeze_(0) if inplace else result.squeeze(0)
 
 
-def threshold(input, threshold, value, inplace=False):
+def _threshold(input, threshold, value, inplace=False):
     if overridden(input):
         return override(_threshold, locals())
     op = torch.threshold_ if inplace else torch.threshold
     return op(input, threshold, value)
 
 
-# Inside `threshold` the name is a number.
-_threshold = threshold
+threshold = _threshold
 
 
 def relu(input, inplace=False):

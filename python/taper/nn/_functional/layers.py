@@ -210,7 +210,7 @@ def interpolate(
         if align_corners is not None:
             raise ValueError(
                 "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
-                "trilinear | lanczos"
+                "trilinear"
             )
     elif align_corners is None:
         align_corners = False

@@ -77,7 +77,7 @@ def _fractional_sizes(input, kernel_size, output_size, output_ratio, random_samp
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
     if output_size is None:
         ratios = _tuple_of(output_ratio, dims)
-        output_size = [int(size * ratio) for size, ratio in zip(input.size()[-dims:], ratios)]
+        output_size = [int(input.size(i - dims) * ratio) for i, ratio in enumerate(ratios)]
     if random_samples is None:
         batch = 1 if input.dim() == dims + 1 else input.size(0)
         random_samples = torch.rand(

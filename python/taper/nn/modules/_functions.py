@@ -25,7 +25,8 @@ def pass_through(module, values):
     outputs = BackwardHookFunction.apply(*(values[i] for i in where))
     node = next((out.grad_fn for out in outputs if out.requires_grad and out.grad_fn is not None), None)
     if node is None or type(node).__name__ != "BackwardHookFunctionBackward":
-        raise RuntimeError("Error while setting up backward hooks. Please open an issue with a code sample to reproduce.")
+        raise RuntimeError(
+            "Error while setting up backward hooks. Please open an issue with a code sample to reproduce.")
     sent = list(values)
     for i, out in zip(where, outputs):
         sent[i] = out

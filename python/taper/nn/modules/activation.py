@@ -1,16 +1,17 @@
-"""Activations."""
+"""Activations, and attention with many heads."""
 import warnings
 
 from .. import functional as F
 from .. import init
 from .._root import torch
 from ..parameter import Parameter
+from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 
 __all__ = [
     "Threshold", "ReLU", "RReLU", "Hardtanh", "ReLU6", "Sigmoid", "Hardsigmoid", "Tanh", "SiLU", "Mish", "Hardswish",
     "ELU", "CELU", "SELU", "GLU", "GELU", "Hardshrink", "LeakyReLU", "LogSigmoid", "Softplus", "Softshrink", "PReLU",
-    "Softsign", "Tanhshrink", "Softmin", "Softmax", "Softmax2d", "LogSoftmax",
+    "Softsign", "Tanhshrink", "Softmin", "Softmax", "Softmax2d", "LogSoftmax", "MultiheadAttention",
 ]
 
 
@@ -102,17 +103,17 @@ class Hardtanh(Module):
         super().__init__()
         if min_value is not None:
             warnings.warn(
-                "keyword argument `min_value` is deprecated and rename to `min_val`", FutureWarning, stacklevel=2)
+                "keyword argument `min_value` is deprecated and renamed to `min_val`", FutureWarning, stacklevel=2)
             min_val = min_value
         if max_value is not None:
             warnings.warn(
-                "keyword argument `max_value` is deprecated and rename to `max_val`", FutureWarning, stacklevel=2)
+                "keyword argument `max_value` is deprecated and renamed to `max_val`", FutureWarning, stacklevel=2)
             max_val = max_value
         self.min_val = min_val
         self.max_val = max_val
         self.inplace = inplace
         if self.max_val <= self.min_val:
-            raise AssertionError("max_val must be larger than min_val")
+            raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
 
     def forward(self, input):
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
@@ -285,8 +286,6 @@ class PReLU(Module):
 
 
 class _Softmaxes(Module):
-    """_face: the function; it warns at the caller of the module when dim is None."""
-
     __constants__ = ["dim"]
 
     def __init__(self, dim=None):
@@ -323,3 +322,80 @@ class Softmax2d(Module):
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
         return F.softmax(input, -3, _stacklevel=5)
+
+
+class MultiheadAttention(Module):
+    """Attention of queries over keys and values, in several heads side by side."""
+
+    __constants__ = ["batch_first"]
+
+    def __init__(
+        self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None,
+        vdim=None, batch_first=False, device=None, dtype=None
+    ):
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError(
+                f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and num_heads={num_heads} "
+                "instead"
+            )
+        super().__init__()
+        self.embed_dim = embed_dim
+        self.kdim = kdim if kdim is not None else embed_dim
+        self.vdim = vdim if vdim is not None else embed_dim
+        self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.batch_first = batch_first
+        self.head_dim = embed_dim // num_heads
+        if self.head_dim * num_heads != embed_dim:
+            raise AssertionError("embed_dim must be divisible by num_heads")
+        self._add_weights(bias, add_bias_kv, {"device": device, "dtype": dtype})
+        self.add_zero_attn = add_zero_attn
+        self._reset_parameters()
+
+    def _add_weights(self, bias, add_bias_kv, where):
+        width = self.embed_dim
+        packed = self._qkv_same_embed_dim
+        for name, shape, wanted in (
+            ("q_proj_weight", (width, width), not packed), ("k_proj_weight", (width, self.kdim), not packed),
+            ("v_proj_weight", (width, self.vdim), not packed), ("in_proj_weight", (3 * width, width), packed),
+            ("in_proj_bias", (3 * width,), bias),
+        ):
+            self.register_parameter(name, Parameter(torch.empty(shape, **where)) if wanted else None)
+        self.out_proj = NonDynamicallyQuantizableLinear(width, width, bias=bias, **where)
+        for name in ("bias_k", "bias_v"):
+            setattr(self, name, Parameter(torch.empty((1, 1, width), **where)) if add_bias_kv else None)
+
+    def _reset_parameters(self):
+        for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            init.constant_(self.in_proj_bias, 0.0)
+            init.constant_(self.out_proj.bias, 0.0)
+        for extra in (self.bias_k, self.bias_v):
+            if extra is not None:
+                init.xavier_normal_(extra)
+
+    def forward(
+        self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None, average_attn_weights=True,
+        is_causal=False
+    ):
+        swapped = self.batch_first and query.dim() == 3
+        if swapped:
+            query, key, value = self._swapped(query, key, value)
+        output, weights = F.multi_head_attention_forward(
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k,
+            self.bias_v, self.add_zero_attn, self.dropout, self.out_proj.weight, self.out_proj.bias,
+            training=self.training, key_padding_mask=key_padding_mask, need_weights=need_weights,
+            attn_mask=attn_mask, use_separate_proj_weight=not self._qkv_same_embed_dim,
+            q_proj_weight=self.q_proj_weight, k_proj_weight=self.k_proj_weight, v_proj_weight=self.v_proj_weight,
+            average_attn_weights=average_attn_weights, is_causal=is_causal
+        )
+        return (output.transpose(1, 0) if swapped else output), weights
+
+    @staticmethod
+    def _swapped(query, key, value):
+        """Batch second; tensors that are one object stay so, for the packed projection."""
+        made = {id(tensor): tensor.transpose(1, 0) for tensor in (query, key, value)}
+        return tuple(made[id(tensor)] for tensor in (query, key, value))

@@ -160,7 +160,7 @@ class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Statistics over a process group: there is none here, so it can be built and loaded, and only evaluated."""
+    """Statistics over a process group; in a single process, plain batch normalisation of any input."""
 
     def __init__(
         self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None,
@@ -172,8 +172,3 @@ class SyncBatchNorm(_BatchNorm):
     def _check_input_dim(self, input):
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
-
-    def forward(self, input):
-        if self.training:
-            raise NotImplementedError("SyncBatchNorm: training across processes is not there yet")
-        return super().forward(input)

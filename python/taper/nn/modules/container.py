@@ -283,21 +283,21 @@ class ModuleDict(Module):
         for i, pair in enumerate(modules):
             if not isinstance(pair, collections.abc.Iterable):
                 raise TypeError(
-                    f"ModuleDict update sequence element #{i} should be Iterable; is {type(pair).__name__}")
+                    f"ModuleDict update sequence element #{i} should be Iterable; is{type(pair).__name__}")
             if not len(pair) == 2:
                 raise ValueError(
                     f"ModuleDict update sequence element #{i} has length {len(pair)}; 2 is required")
             self[pair[0]] = pair[1]
 
 
-def _value_text(value):
-    """How ParameterList and ParameterDict print a member."""
+def _value_text(value, type_text):
+    """How ParameterList and ParameterDict print a member; they differ in how they name a tensor's type."""
     if not isinstance(value, torch.Tensor):
         return f"Object of type: {type(value).__name__}"
     size = "x".join(str(n) for n in value.size())
     where = "" if not value.is_cuda else f" (GPU {value.get_device()})"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-    return f"{kind} containing: [{torch.typename(value)} of size {size}{where}]"
+    return f"{kind} containing: [{type_text(value)} of size {size}{where}]"
 
 
 def _as_member(value):
@@ -364,7 +364,7 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self):
-        return "\n".join(f"  ({i}): {_value_text(value)}" for i, value in enumerate(self))
+        return "\n".join(f"  ({i}): {_value_text(value, lambda t: t.dtype)}" for i, value in enumerate(self))
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError("ParameterList should not be called.")
@@ -471,14 +471,14 @@ class ParameterDict(Module):
         for i, pair in enumerate(parameters):
             if not isinstance(pair, collections.abc.Iterable):
                 raise TypeError(
-                    f"ParameterDict update sequence element #{i} should be Iterable; is {type(pair).__name__}")
+                    f"ParameterDict update sequence element #{i} should be Iterable; is{type(pair).__name__}")
             if not len(pair) == 2:
                 raise ValueError(
                     f"ParameterDict update sequence element #{i} has length {len(pair)}; 2 is required")
             yield pair
 
     def extra_repr(self):
-        return "\n".join(f"  ({key}): {_value_text(value)}" for key, value in self.items())
+        return "\n".join(f"  ({key}): {_value_text(value, torch.typename)}" for key, value in self.items())
 
     def __call__(self, input):
         raise RuntimeError("ParameterDict should not be called.")

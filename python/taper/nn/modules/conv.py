@@ -198,10 +198,10 @@ class _ConvTransposeNd(_ConvNd):
                 f"or {num_spatial_dims + extra} elements (got {len(output_size)})"
             )
         dilation = (1,) * num_spatial_dims if dilation is None else dilation
+        sizes = [input.size(i + extra) for i in range(num_spatial_dims)]
         least = [
             (size - 1) * step - 2 * pad + spread * (kernel - 1) + 1
-            for size, step, pad, spread, kernel in zip(
-                input.size()[extra:], stride, padding, dilation, kernel_size)
+            for size, step, pad, spread, kernel in zip(sizes, stride, padding, dilation, kernel_size)
         ]
         most = [size + step - 1 for size, step in zip(least, stride)]
         if any(not low <= size <= high for low, size, high in zip(least, output_size, most)):

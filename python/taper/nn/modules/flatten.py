@@ -20,31 +20,15 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Splits a dimension into several, given as sizes or as (name, size) pairs of a named dimension."""
+    """Splits a dimension into several."""
 
     __constants__ = ["dim", "unflattened_size"]
 
     def __init__(self, dim, unflattened_size):
         super().__init__()
-        if isinstance(dim, int):
-            self._require_sizes(unflattened_size)
-        elif isinstance(dim, str):
-            self._require_named(unflattened_size)
-        else:
-            raise TypeError("invalid argument type for dim parameter")
+        self._require_sizes(unflattened_size)
         self.dim = dim
         self.unflattened_size = unflattened_size
-
-    @staticmethod
-    def _require_named(value):
-        if not isinstance(value, tuple):
-            raise TypeError(
-                f"unflattened_size must be a tuple of tuples, but found type {type(value).__name__}")
-        for i, element in enumerate(value):
-            if not isinstance(element, tuple):
-                raise TypeError(
-                    "unflattened_size must be tuple of tuples, but found element of type "
-                    f"{type(element).__name__} at pos {i}")
 
     @staticmethod
     def _require_sizes(value):

@@ -1,4 +1,6 @@
 """Losses."""
+import warnings
+
 from .. import _reduction
 from .. import functional as F
 from .module import Module
@@ -78,10 +80,8 @@ class NLLLoss2d(NLLLoss):
     """Deprecated: NLLLoss takes images too."""
 
     def __init__(self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
-        import warnings
-
         warnings.warn(
-            "NLLLoss2d has been deprecated. Please use NLLLoss instead as a drop-in replacement and see "
+            "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in replacement and see "
             "https://pytorch.org/docs/main/nn.html#torch.nn.NLLLoss for more details.",
             FutureWarning,
             stacklevel=2,
@@ -259,7 +259,7 @@ class TripletMarginWithDistanceLoss(_Loss):
             raise ValueError(
                 f"TripletMarginWithDistanceLoss: expected margin to be greater than 0, got {margin} instead")
         if distance_function is None:
-            from .shapes import PairwiseDistance
+            from .distance import PairwiseDistance
 
             distance_function = PairwiseDistance()
         self.distance_function = distance_function

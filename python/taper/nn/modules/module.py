@@ -69,7 +69,7 @@ def _read_to_arguments(device=None, dtype=None, non_blocking=False, copy=False, 
 
 
 def _parse_to(args, kwargs):
-    """(device, dtype, non_blocking, memory_format) of the forms of Module.to: device first, dtype first, or a tensor."""
+    """(device, dtype, non_blocking, memory_format) of Module.to: device first, dtype first, or a tensor."""
     like = args[0] if args else kwargs.get("tensor", kwargs.get("other"))
     if isinstance(like, Tensor):
         return _read_to_arguments(like.device, like.dtype, *args[1:2], **kwargs)
@@ -149,8 +149,8 @@ class Module(ModuleCalls, ModuleState):
                 )
             if param.grad_fn:
                 raise ValueError(
-                    f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. "
-                    f"To express '{name}' as a function of another Tensor, compute the value in the forward() method."
+                    f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly."
+                    f" To express '{name}' as a function of another Tensor, compute the value in the forward() method."
                 )
             param = _registered(_global_parameter_registration_hooks, self, name, param)
         self._parameters[name] = param
@@ -346,7 +346,7 @@ class Module(ModuleCalls, ModuleState):
         return self
 
     def _apply_parameter(self, fn, name, param):
-        """Changes `param` in place where the result lives on the same kind of device, else puts a new one in its stead."""
+        """Changes `param` in place if the result lives on the same kind of device, else puts a new one in its stead."""
         with torch.no_grad():
             changed = fn(param)
             grad = None if param.grad is None else fn(param.grad)

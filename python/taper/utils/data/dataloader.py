@@ -1,8 +1,9 @@
 """DataLoader in one process, and how items become batches."""
 import collections.abc
+from typing import Generic
 
 from ...nn._root import torch
-from .dataset import IterableDataset
+from .dataset import IterableDataset, T_co
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
@@ -51,7 +52,8 @@ def default_collate(batch):
     if type(first).__module__ == "numpy" and hasattr(first, "dtype"):
         if first.dtype.kind in "SUOa":
             raise TypeError(
-                f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {first.dtype}")
+                "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
+                f"{first.dtype}")
         if getattr(first, "shape", ()) == ():
             return torch.as_tensor(batch)
         return torch.stack([torch.as_tensor(item) for item in batch], 0)
@@ -74,7 +76,7 @@ def default_collate(batch):
         f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}")
 
 
-class DataLoader:
+class DataLoader(Generic[T_co]):
     """Iterates over batches of a dataset."""
 
     def __init__(

@@ -3,8 +3,11 @@ import bisect
 import math
 import warnings
 from itertools import accumulate
+from typing import Generic, TypeVar
 
 from ...nn._root import torch
+
+T_co = TypeVar("T_co", covariant=True)
 
 __all__ = [
     "Dataset", "IterableDataset", "TensorDataset", "StackDataset", "ConcatDataset", "ChainDataset", "Subset",
@@ -12,11 +15,8 @@ __all__ = [
 ]
 
 
-class Dataset:
+class Dataset(Generic[T_co]):
     """Items by key. `__len__` is expected by most samplers; `__getitems__(indices)` may serve whole batches."""
-
-    def __class_getitem__(cls, item):
-        return cls
 
     def __getitem__(self, index):
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")

@@ -1,5 +1,9 @@
 """Samplers: in which order items are taken."""
+from typing import Generic, TypeVar
+
 from ...nn._root import torch
+
+T_co = TypeVar("T_co", covariant=True)
 
 __all__ = [
     "BatchSampler", "RandomSampler", "Sampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler",
@@ -11,11 +15,8 @@ def _seed():
     return int(torch.empty((), dtype=torch.int64).random_().item())
 
 
-class Sampler:
+class Sampler(Generic[T_co]):
     """An iterable of keys of a dataset."""
-
-    def __class_getitem__(cls, item):
-        return cls
 
     def __iter__(self):
         raise NotImplementedError
