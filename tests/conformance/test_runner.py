@@ -79,8 +79,8 @@ class TestRatchet:
 
     def test_a_listed_test_that_fails_is_a_regression(self, ratchet):
         ratchet.list.parent.mkdir()
-        ratchet.list.write_text("test_canary.py: TestOutcomes.test_one_fail\ntest_canary.py: TestOutcomes.test_gone_pass\n"
-                                "test_canary.py: TestOutcomes.test_left_out\n")
+        ratchet.list.write_text("".join(f"test_canary.py: TestOutcomes.{name}\n" for name in (
+            "test_one_fail", "test_gone_pass", "test_left_out")))
         code, text = ratchet("test_canary.py")
         assert code == 1
         assert "REGRESSION test_canary.py: TestOutcomes.test_one_fail: fail: AssertionError: 1 != 2" in text
@@ -103,7 +103,8 @@ class TestRatchet:
 
 def test_page_and_strict_import(tmp_path):
     page, passing = tmp_path / "docs" / "page.md", tmp_path / "passing"
-    arguments = ["--provider", "taper", "--prefix", "{python}", "--update", "--page", str(page), "--passing", str(passing)]
+    arguments = ["--provider", "taper", "--prefix", "{python}", "--update", "--page", str(page),
+                 "--passing", str(passing)]
     assert run(*arguments, "test_whole.py")[0] == 0
     assert (passing / "test_whole.txt").read_text().splitlines() == [
         "test_whole.py: TestWhole.test_other_pass", "test_whole.py: TestWhole.test_pass", "test_whole.py: import"]
