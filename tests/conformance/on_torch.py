@@ -8,7 +8,7 @@ import os
 import runpy
 import sys
 
-OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))), "python", "taper", "testing")
+OURS = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "python", "taper", "testing")
 KEEP = ("torch._dynamo.test_case", "torch._dynamo.testing")     # PyTorch's own users of its torch.testing
 
 

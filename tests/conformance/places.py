@@ -24,6 +24,8 @@ def find(seeds, name):
     """The path of test file `name`, or None. A path that exists stands for itself."""
     if os.path.dirname(name) and os.path.exists(name):
         return os.path.realpath(name)
+    if not seeds:
+        return None
     area = FILES.get(os.path.basename(name), "")
     for folder in (os.path.join(seeds, "test", area), os.path.join(seeds, area), os.path.join(seeds, "test"), seeds):
         if os.path.exists(os.path.join(folder, name)):
@@ -33,5 +35,6 @@ def find(seeds, name):
 
 def import_folders(path):
     """What PYTHONPATH must begin with for the file at `path`."""
-    area = FILES.get(os.path.basename(path), "")
-    return [os.path.dirname(path), os.path.dirname(os.path.dirname(path)), os.path.join(HELPERS, area), HELPERS]
+    area, folder = FILES.get(os.path.basename(path), ""), os.path.dirname(path)
+    in_checkout = area and os.path.basename(folder) == area
+    return [folder] + [os.path.dirname(folder)] * bool(in_checkout) + [os.path.join(HELPERS, area)] * bool(area)

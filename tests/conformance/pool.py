@@ -84,7 +84,8 @@ class FileRun:
 
     def command(self):
         words = (self.options.prefix or PROVIDERS[self.options.provider]).split()
-        return [word.format(python=self.options.python) for word in words] + [os.path.join(places.HERE, "worker.py"), self.path, "REPORT_FD", self.mode]
+        words += [os.path.join(places.HERE, "worker.py"), self.path, "REPORT_FD", self.mode]
+        return [word.replace("{python}", self.options.python) for word in words]
 
     def start(self, folder):
         """A live worker; returns the tests it lists."""

@@ -27,7 +27,7 @@ def achieved(record):
 
 
 def regressions(record, only=None, folder=places.PASSING):
-    """Listed lines that do not hold, with the reason; of the tests that --only or --no-opdb left out nothing is known."""
+    """Listed lines that do not hold, with the reason. Of tests left out by --only or --no-opdb nothing is known."""
     lost = []
     for name in sorted(read(record["file"], folder) - achieved(record)):
         test = record["instances"].get(name)

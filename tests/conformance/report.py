@@ -50,7 +50,8 @@ def closing(records):
 
 def row(record):
     count, base = counts(record), bases(record)
-    imports = "no" if record["import_error"] else f"lacks {len(record['missing'])} names" if record["strict_error"] else "yes"
+    lenient = f"lacks {len(record['missing'])} names" if record["strict_error"] else "yes"
+    imports = "no" if record["import_error"] else lenient
     passing = sum(outcome == "pass" for outcome in base.values())
     return [record["file"], imports, len(base), passing, sum(count.values())] + [count[outcome] for outcome in ORDER]
 
@@ -60,7 +61,7 @@ def write_page(path, records):
     rows = {}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as page:
-            table = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in page if line.startswith("| test_")]
+            table = [line.strip("|\n ").split(" | ") for line in page if line.startswith("| test_")]
         rows = {cells[0]: cells for cells in table if len(cells) == len(HEAD)}
     rows.update((record["file"], row(record)) for record in records)
     os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -26,9 +26,9 @@ def options(arguments):
     parser.add_argument("--provider", choices=sorted(pool.PROVIDERS), default="taper")
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has the provider")
     parser.add_argument("--prefix", help="how to start a script under the provider, instead of the built-in way")
-    parser.add_argument("--seeds", default=os.environ.get("SEEDS", ""), help="the folder of the test files, or a checkout")
+    parser.add_argument("--seeds", default=os.environ.get("SEEDS", ""), help="folder of the test files, or a checkout")
     parser.add_argument("--only", help="run only the instances whose name matches this regular expression")
-    parser.add_argument("--no-opdb", action="store_true", help="leave out the tests that run once for each op or module")
+    parser.add_argument("--no-opdb", action="store_true", help="leave out tests that run for each op or module")
     parser.add_argument("--update", action="store_true", help="add newly passing tests to the lists, rewrite the page")
     parser.add_argument("--json", metavar="FILE", help="where to write every outcome")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="files run at a time")
@@ -74,6 +74,8 @@ def main(arguments=None):
     paths, missing = find_files(args)
     if missing and (not paths or args.files or os.environ.get("CI") == "true"):
         return absent(missing, args.seeds)
+    if missing:
+        print(f"conformance: not found in {args.seeds}, left out: {', '.join(missing)}")
     records = []
     with concurrent.futures.ThreadPoolExecutor(max(1, args.jobs)) as executor:
         for record in executor.map(lambda path: pool.FileRun(path, args).run(), paths):

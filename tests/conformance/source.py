@@ -31,7 +31,9 @@ class Source:
                 tests += [t.id for t in item.targets if isinstance(t, ast.Name) and t.id.startswith("test")]
 
     def base_tests(self):
-        return [f"{cls}.{name}" for cls, names in self.methods.items() for name in dict.fromkeys(names)]
+        """All base tests, a class's inherited ones included."""
+        return [f"{cls}.{name}" for cls in self.methods
+                for name in dict.fromkeys(name for owner in self.lineage(cls) for name in self.methods[owner])]
 
     def is_template(self, cls):
         """Others in the file derive from it: it may hold tests for them and have none of its own to run."""

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+import places
+
 HERE = os.path.dirname(os.path.realpath(__file__))
 CANARY = os.path.join(HERE, "canary")
 
@@ -30,7 +32,7 @@ def test_every_outcome_is_what_the_name_says(record):
     wrong = {name: (test["outcome"], test["detail"]) for name, test in record["instances"].items()
              if not name.endswith("_" + test["outcome"])}
     assert not wrong
-    assert len(record["instances"]) == 21
+    assert len(record["instances"]) == 22
 
 
 def test_all_outcomes_occur(record):
@@ -51,10 +53,23 @@ def test_details_say_why(record):
 def test_lenient_loading_is_reported(record):
     assert "torch_that_is_not_there" in record["strict_error"]
     assert "canary_helper.not_there" in record["missing"]
-    assert record["text"].rstrip().endswith("6 passed, 14 failed, 1 skipped")
+    assert record["text"].rstrip().endswith("7 passed, 14 failed, 1 skipped")
 
 
-def test_only_selects(tmp_path):
+def test_files_are_found_in_a_checkout(tmp_path):
+    for place in ("test_modules.py", "dynamo/test_modules.py", "test_other.py"):
+        path = tmp_path / "test" / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    top = os.path.realpath(tmp_path / "test")
+    found = places.find(str(tmp_path), "test_modules.py")
+    assert found == os.path.join(top, "dynamo", "test_modules.py") == places.find(top, "test_modules.py")
+    assert places.import_folders(found)[:2] == [os.path.join(top, "dynamo"), top]
+    assert places.find(str(tmp_path), "test_other.py") == os.path.join(top, "test_other.py")
+    assert places.find("", "test_modules.py") is None
+
+
+def test_only_selects():
     code, text = run("--provider", "torch", "--only", "test_one_(pass|skip)$", "test_canary.py")
     assert code == 0 and text.rstrip().endswith("1 passed, 0 failed, 1 skipped"), text
 
@@ -79,8 +94,8 @@ class TestRatchet:
 
     def test_a_listed_test_that_fails_is_a_regression(self, ratchet):
         ratchet.list.parent.mkdir()
-        ratchet.list.write_text("test_canary.py: TestOutcomes.test_one_fail\ntest_canary.py: TestOutcomes.test_gone_pass\n"
-                                "test_canary.py: TestOutcomes.test_left_out\n")
+        ratchet.list.write_text("".join(f"test_canary.py: TestOutcomes.{name}\n" for name in (
+            "test_one_fail", "test_gone_pass", "test_left_out")))
         code, text = ratchet("test_canary.py")
         assert code == 1
         assert "REGRESSION test_canary.py: TestOutcomes.test_one_fail: fail: AssertionError: 1 != 2" in text
@@ -103,7 +118,8 @@ class TestRatchet:
 
 def test_page_and_strict_import(tmp_path):
     page, passing = tmp_path / "docs" / "page.md", tmp_path / "passing"
-    arguments = ["--provider", "taper", "--prefix", "{python}", "--update", "--page", str(page), "--passing", str(passing)]
+    arguments = ["--provider", "taper", "--prefix", "{python}", "--update", "--page", str(page),
+                 "--passing", str(passing)]
     assert run(*arguments, "test_whole.py")[0] == 0
     assert (passing / "test_whole.txt").read_text().splitlines() == [
         "test_whole.py: TestWhole.test_other_pass", "test_whole.py: TestWhole.test_pass", "test_whole.py: import"]

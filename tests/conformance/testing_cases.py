@@ -1,6 +1,6 @@
-"""What torch.testing says: expressions, and the text that PyTorch gives for each (testing_cases.txt).
+"""What torch.testing says: expressions, and the text that PyTorch gives for each (recorded_testing.txt).
 
-    python tests/conformance/testing_cases.py > tests/conformance/testing_cases.txt     # with PyTorch, to record
+    python tests/conformance/testing_cases.py > tests/conformance/recorded_testing.txt     # with PyTorch, to record
 """
 import collections
 
@@ -225,7 +225,9 @@ def cases(torch, test_case):
         x = eval(f"testing.make_tensor({arguments}, device='cpu')", names)
         return f"{x.dtype} {tuple(x.shape)} {x.stride()} {x.tolist()}"
 
-    for table, form in ((CLOSE, "testing.assert_close({})"), (EQUAL, "case.assertEqual({})"), (CHECK, "testing.FileCheck().{}.run(text)")):
+    forms = ((CLOSE, "testing.assert_close({})"), (EQUAL, "case.assertEqual({})"),
+             (CHECK, "testing.FileCheck().{}.run(text)"))
+    for table, form in forms:
         for row in table.strip().splitlines():
             source = form.format(row)
             yield source, say(outcome(lambda: eval(source, names)))

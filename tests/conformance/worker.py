@@ -14,13 +14,13 @@ import time
 import traceback
 import unittest
 
-sys.path = [folder for folder in sys.path if os.path.realpath(folder or ".") != os.path.dirname(os.path.realpath(__file__))]
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path = [folder for folder in sys.path if os.path.realpath(folder or ".") != HERE]
 
 
 def sibling(name):
     """A module of the runner's, loaded by its path: the folder must not answer imports of the test files."""
-    spec = importlib.util.spec_from_file_location(f"conformance_{name}",
-                                                  os.path.join(os.path.dirname(os.path.realpath(__file__)), name + ".py"))
+    spec = importlib.util.spec_from_file_location(f"conformance_{name}", os.path.join(HERE, name + ".py"))
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -77,7 +77,7 @@ def judge_numbers(actual, expected, options):
         raise Mismatch(f"The (d)types do not match: {type(actual)} != {type(expected)}.")
     if actual == expected:
         return
-    rtol, atol = options.tolerance(*(options.number_dtypes.get(type(value), torch.int64) for value in (actual, expected)))
+    rtol, atol = options.tolerance(*(options.number_dtypes.get(type(n), torch.int64) for n in (actual, expected)))
     if cmath.isnan(actual) and cmath.isnan(expected):
         near = options.equal_nan
     else:

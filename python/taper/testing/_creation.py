@@ -6,8 +6,8 @@ from ._torch import torch
 
 INTEGRAL = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64)
 UNSIGNED = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)
-EIGHT_BITS = tuple(getattr(torch, name) for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
-                   if hasattr(torch, name))
+EIGHT_BITS = tuple(getattr(torch, name) for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+                                                     "float8_e5m2fnuz") if hasattr(torch, name))
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 COMPLEX = (torch.complex32, torch.complex64, torch.complex128)
 
@@ -31,13 +31,15 @@ def default_interval(dtype):
 
 def interval(dtype, low, high):
     """[low, high), checked, and cut to what the dtype holds."""
-    low, high = (given if given is not None else default for given, default in zip((low, high), default_interval(dtype)))
+    lowest, highest = default_interval(dtype)
+    low, high = lowest if low is None else low, highest if high is None else high
     if math.isnan(low) or math.isnan(high):
         raise ValueError(f"`low` and `high` cannot be NaN, but got low={low} and high={high}")
     discrete = dtype in INTEGRAL or dtype is torch.bool
     if low == high and not discrete:
         warnings.warn("Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated "
-                      "since 2.1 and will be removed in 2.3. Use `torch.full(...)` instead.", FutureWarning, stacklevel=3)
+                      "since 2.1 and will be removed in 2.3. Use `torch.full(...)` instead.",
+                      FutureWarning, stacklevel=3)
     elif low >= high:
         raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
     least, most = limits(dtype)
@@ -62,8 +64,8 @@ def fill(shape, dtype, device, low, high):
     return result
 
 
-def make_tensor(*shape, dtype, device, low=None, high=None, requires_grad=False, noncontiguous=False, exclude_zero=False,
-                memory_format=None):
+def make_tensor(*shape, dtype, device, low=None, high=None, requires_grad=False, noncontiguous=False,
+                exclude_zero=False, memory_format=None):
     """Random values in [low, high); by default -9 to 9, or 0 to 10 for unsigned integers."""
     if len(shape) == 1 and not isinstance(shape[0], int):
         shape = shape[0]

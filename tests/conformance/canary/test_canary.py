@@ -7,6 +7,10 @@ import torch_that_is_not_there
 from canary_helper import here, not_there
 
 
+class XFailed(BaseException):
+    pass
+
+
 class TestOutcomes(unittest.TestCase):
     def test_one_pass(self):
         self.assertEqual(1, 1)
@@ -27,6 +31,9 @@ class TestOutcomes(unittest.TestCase):
     @unittest.expectedFailure
     def test_unexpected_success_fail(self):
         pass
+
+    def test_from_within_xfail(self):
+        raise XFailed("as pytest.xfail() does")
 
     def test_one_crash(self):
         os.abort()

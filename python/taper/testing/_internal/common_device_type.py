@@ -87,8 +87,8 @@ class ops(TestParametrizer):
 
     def instances(self, test, generic_class, device_class):
         if device_class is None:
-            raise RuntimeError("The @ops decorator is only intended to be used in a device-specific context; use it with "
-                               "instantiate_device_type_tests() instead of instantiate_parametrized_tests()")
+            raise RuntimeError("The @ops decorator is only intended to be used in a device-specific context; use it "
+                               "with instantiate_device_type_tests() instead of instantiate_parametrized_tests()")
         device = device_class.device_type
         for op in self.op_list:
             for dtype in self.dtypes_of(op, device):

@@ -33,8 +33,8 @@ class modules(TestParametrizer):
 
     def instances(self, test, generic_class, device_class):
         if device_class is None:
-            raise RuntimeError("The @modules decorator is only intended to be used in a device-specific context; use it "
-                               "with instantiate_device_type_tests() instead of instantiate_parametrized_tests()")
+            raise RuntimeError("The @modules decorator is only intended to be used in a device-specific context; use "
+                               "it with instantiate_device_type_tests() instead of instantiate_parametrized_tests()")
         device = device_class.device_type
         for info in self.infos:
             dtypes = set(info.supported_dtypes(device))

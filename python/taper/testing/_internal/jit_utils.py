@@ -138,7 +138,8 @@ class JitTestCase(TestCase):
             inputs = map_tensors(needs_grad, reference)
             wanted = [t for t in flatten(inputs) if isinstance(t, torch.Tensor) and t.requires_grad]
             out = self.runAndSaveRNG(function, inputs)
-            grads = torch.autograd.grad(all_sum(out, drop), wanted, create_graph=create_graph, allow_unused=allow_unused)
+            grads = torch.autograd.grad(all_sum(out, drop), wanted, create_graph=create_graph,
+                                        allow_unused=allow_unused)
             again = all_sum([grad for grad in grads if grad is not None and grad.requires_grad])
             if not isinstance(again, torch.Tensor):
                 return out, grads, None

@@ -22,8 +22,8 @@ def skip(op_name, variant_name="", *, device_type=None, dtypes=None):
 
 def add_decorator(info, decorator, test_case_name, base_test_name, device_type, dtypes):
     from torch.testing._internal.opinfo.core import DecorateInfo
-    info.decorators = (*info.decorators, DecorateInfo(decorator, test_case_name, base_test_name, device_type=device_type,
-                                                      dtypes=dtypes))
+    mark = DecorateInfo(decorator, test_case_name, base_test_name, device_type=device_type, dtypes=dtypes)
+    info.decorators = (*info.decorators, mark)
 
 
 def skipOps(test_case_name, base_test_name, to_skip):

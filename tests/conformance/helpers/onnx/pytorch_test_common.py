@@ -43,6 +43,10 @@ def xfail_when(condition, error_message, reason):
     return decorate
 
 
+def is_program(self):
+    return self.model_type == TorchModelType.TORCH_EXPORT_EXPORTEDPROGRAM
+
+
 def is_type(self, model_type):
     return model_type is None or self.model_type == model_type
 
@@ -60,11 +64,11 @@ def xfail_op_level_debug_test(error_message, model_type=None, reason=None):
 
 
 def xfail_if_model_type_is_exportedprogram(error_message, reason=None):
-    return xfail_when(lambda self: self.model_type == TorchModelType.TORCH_EXPORT_EXPORTEDPROGRAM, error_message, reason)
+    return xfail_when(is_program, error_message, reason)
 
 
 def xfail_if_model_type_is_not_exportedprogram(error_message, reason=None):
-    return xfail_when(lambda self: self.model_type != TorchModelType.TORCH_EXPORT_EXPORTEDPROGRAM, error_message, reason)
+    return xfail_when(lambda self: not is_program(self), error_message, reason)
 
 
 def skip_dynamic_fx_test(reason, model_type=None):

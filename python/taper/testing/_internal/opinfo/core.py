@@ -2,7 +2,7 @@
 
 
 class DecorateInfo:
-    """`decorators` apply to the tests of class `cls_name` and name `test_name`, where given, on these devices and dtypes."""
+    """`decorators` apply to the tests of this class, name, device and dtypes; what is None does not restrict them."""
 
     def __init__(self, decorators, cls_name=None, test_name=None, *, device_type=None, dtypes=None, active_if=True):
         self.decorators = list(decorators) if isinstance(decorators, (list, tuple)) else [decorators]
