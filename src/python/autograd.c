@@ -404,8 +404,6 @@ int face_set_backward_hooks(PyObject *tensor, PyObject *value)
 }
 
 /* ---- running backward ---- */
-enum { MOST_ROOTS = 4096 };
-
 static bool edges_of(PyObject *tensors, tp_edge *edge, const char *what)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); i++) {
@@ -457,6 +455,48 @@ static PyObject *captured_tuple(tp_value *captured, Py_ssize_t count, bool allow
     return tuple;
 }
 
+/* The gradient a scalar starts with: one, of its own type. Counted. */
+static tp_tensor *one_like(const tp_tensor *t)
+{
+    if (t->numel != 1)
+        return tp_fail(TP_ERR_RUNTIME, "grad can be implicitly created only for scalar outputs");
+    const tp_op *op = tp_self.active || (t->keys & TP_ALL_LAYERS & ~TP_LAYER_BIT(TP_LAYER_GRAD)) ? tp_op_find("aten", "ones_like", "") : NULL;
+    if (!op) {
+        tp_tensor *one = tp_tensor_new((tp_dtype)t->dtype, t->ndim, t->size);
+        if (one)
+            tp_scalar_write(tp_scalar_int(1), tp_tensor_data(one), (tp_dtype)t->dtype);
+        return one;
+    }
+    tp_value arg[6] = { tp_of_tensor(t), tp_none(), tp_none(), tp_none(), tp_none(), tp_of_format(TP_FORMAT_PRESERVE) }, result;
+    return tp_call(op, arg, &result) ? result.tensor : NULL;
+}
+
+static bool gradients_of(PyObject *tensors, PyObject *grads, tp_value *gradient)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); i++) {
+        PyObject *g = PyTuple_GET_ITEM(grads, i);
+        tp_tensor *own = face_is_tensor(g) ? tp_tensor_ref(face_tensor(g)) : one_like(face_tensor(PyTuple_GET_ITEM(tensors, i)));
+        if (!own) {
+            face_raise();
+            return false;
+        }
+        gradient[i] = tp_of_tensor(own);
+    }
+    return true;
+}
+
+/* backward(inputs=…): what was captured is added to the leaves. Takes the captured values. */
+static PyObject *accumulated(PyObject *inputs, tp_value *captured)
+{
+    bool ok = true;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); i++) {
+        if (ok && captured[i].tag == TP_TENSOR && !tp_accumulate(face_tensor(PyTuple_GET_ITEM(inputs, i)), captured[i]))
+            ok = false;
+        tp_value_unref(captured[i]);
+    }
+    return ok ? PyTuple_New(0) : face_raise();
+}
+
 /* run_backward(tensors, grad_tensors, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad) */
 static PyObject *run_backward(PyObject *module, PyObject *args)
 {
@@ -475,24 +515,23 @@ static PyObject *run_backward(PyObject *module, PyObject *args)
     if (!root || !input || !gradient || !captured) {
         face_raise();
     } else if (edges_of(tensors, root, "tensors") && (!inputs || edges_of(inputs, input, "inputs"))) {
-        for (Py_ssize_t i = 0; i < roots; i++) {
-            PyObject *g = PyTuple_GET_ITEM(grads, i);
-            gradient[i] = face_is_tensor(g) ? tp_of_tensor(face_tensor(g)) : tp_none();
-        }
         tp_backward_request request = {
             .root = root, .gradient = gradient, .root_count = (size_t)roots, .input = inputs ? input : NULL,
             .input_count = (size_t)wanted, .captured = captured, .keep_graph = keep, .create_graph = create,
-            .accumulate = inputs && accumulate,
         };
-        if (!tp_backward_run(&request))
+        if (!gradients_of(tensors, grads, gradient))
+            result = NULL;
+        else if (!tp_backward_run(&request))
             face_raise();
-        else if (inputs && !accumulate)
-            result = captured_tuple(captured, wanted, unreachable);
+        else if (inputs && accumulate)
+            result = accumulated(inputs, captured);
         else
-            result = PyTuple_New(0);
+            result = inputs ? captured_tuple(captured, wanted, unreachable) : PyTuple_New(0);
     }
     drop_edges(root, roots);
     drop_edges(input, wanted);
+    for (Py_ssize_t i = 0; gradient && i < roots; i++)
+        tp_value_unref(gradient[i]);
     tp_free(gradient);
     tp_free(captured);
     return result;

@@ -49,7 +49,7 @@ typedef struct face_state {
     PyTypeObject *tensor_base, *tensor, *tensor_meta;       /* counted, as all types here */
     PyTypeObject *parameter;    /* may be NULL: nn.Parameter, once it exists */
     PyTypeObject *dtype, *device, *layout, *format, *size, *storage, *generator, *finfo, *iinfo;
-    PyTypeObject *op_function, *op_method, *overload, *node, *exporter;
+    PyTypeObject *op_function, *op_method, *overload, *node, *exporter, *function_context;
     PyObject *dtypes[TP_DTYPE_COUNT], *layouts[LAYOUT_COUNT], *formats[FORMAT_COUNT];
     PyObject *cpu;              /* device("cpu") */
     PyObject *overload_class;   /* counted: what OpOverload objects are made of; a Python class */
@@ -236,6 +236,7 @@ bool face_generator_init(PyObject *module);         /* generator_type.c */
 struct tp_generator *face_generator_of(PyObject *o);  /* borrowed */
 PyObject *face_generator(struct tp_generator *g);    /* takes a count of its own */
 bool face_autograd_init(PyObject *module);          /* autograd.c */
+bool face_function_init(PyObject *module);          /* autograd_function.c */
 struct tp_grad_node;
 PyObject *face_node(struct tp_grad_node *n);        /* grad_fn as Python sees it; NULL is None */
 struct tp_grad_node *face_node_of(PyObject *o);     /* borrowed */
