@@ -1,0 +1,308 @@
+/* functions.c - functions of the package that are no ops: literals, modes of the thread, settings, questions of types. */
+#include <string.h>
+
+#include "base/pool.h"
+#include "grad/tape.h"
+#include "ops/promote.h"
+#include "python/face.h"
+
+#define KEYWORDS(f) ((PyCFunction)(void (*)(void))(f))
+
+/* ---- literals ---- */
+typedef struct literal_options {
+    tp_dtype  dtype;
+    tp_device device;
+    bool      has_device, requires_grad;
+} literal_options;
+
+static bool read_options(literal_options *o, PyObject *dtype, PyObject *device, PyObject *requires_grad, const char *name)
+{
+    *o = (literal_options){ .dtype = TP_DTYPE_NONE, .device = { TP_CPU, -1 } };
+    if (dtype && dtype != Py_None && !Py_IS_TYPE(dtype, face.dtype)) {
+        static const tp_arg kind = { .type = TP_TYPE_DTYPE };
+        call_frame f;
+        tp_value v;
+        face_frame_init(&f);
+        if (face_to_value(&f, &kind, dtype, &v) <= 0) {
+            PyErr_Format(PyExc_TypeError, "%s(): argument 'dtype' must be %s.dtype, not %s", name, face.package, Py_TYPE(dtype)->tp_name);
+            return false;
+        }
+        o->dtype = (tp_dtype)v.i;
+    } else if (dtype && dtype != Py_None) {
+        o->dtype = ((dtype_object *)dtype)->dtype;
+    }
+    if (device && device != Py_None) {
+        if (!face_device_read(device, &o->device))
+            return false;
+        o->has_device = true;
+        if (o->device.type == TP_CPU)
+            o->device.index = -1;
+        if (o->device.type > TP_META && !tp_self.active) {
+            PyErr_Format(PyExc_AssertionError, "Torch not compiled with %s enabled", o->device.type == TP_CUDA ? "CUDA" : "this device");
+            return false;
+        }
+    }
+    o->requires_grad = requires_grad && PyObject_IsTrue(requires_grad) > 0;
+    return true;
+}
+
+static PyObject *finish_literal(PyObject *made, bool requires_grad)
+{
+    if (!made || !requires_grad)
+        return made;
+    if (!tp_dtype_is_inexact((tp_dtype)face_tensor(made)->dtype)) {
+        Py_DECREF(made);
+        return PyErr_Format(PyExc_RuntimeError, "Only Tensors of floating point and complex dtype can require gradients");
+    }
+    return tp_set_requires_grad(face_tensor(made), true) ? made : face_raise_keeping(made);
+}
+
+/* A layer that traces wants to know that a constant appeared. */
+static PyObject *lifted(PyObject *taken)
+{
+    const tp_op *op = taken && tp_self.active ? tp_op_find("aten", "lift_fresh", "") : NULL;
+    if (!op)
+        return taken;
+    tp_value arg = tp_of_tensor(face_tensor(taken));
+    PyObject *result = face_call_op(op, &arg);
+    Py_DECREF(taken);
+    return result;
+}
+
+static PyObject *overridden_function(const char *name, PyObject *data, PyObject *args, PyObject *kwargs)
+{
+    PyObject *callable = PyObject_GetAttrString(face.module, name);
+    PyObject *keywords = kwargs && PyDict_GET_SIZE(kwargs) ? kwargs : NULL, *result = NULL;
+    bool own = data && face_is_tensor(data) && (face_overrides(data) & OVERRIDES_FUNCTION);
+    if (callable)
+        result = face_call_override(callable, &data, own, args, keywords);
+    Py_XDECREF(callable);
+    return result;
+}
+
+static PyObject *make_tensor(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "data", "dtype", "device", "pin_memory", "requires_grad", "names", NULL };
+    PyObject *data, *dtype = NULL, *device = NULL, *pin = NULL, *wants = NULL, *dim_names = NULL;
+    literal_options o;
+    (void)module;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOO:tensor", names, &data, &dtype, &device, &pin, &wants, &dim_names))
+        return NULL;
+    if (face_function_mode_active() || (face_is_tensor(data) && face_overridden(data)))
+        return overridden_function("tensor", data, args, kwargs);
+    if (face_is_tensor(data) &&
+        PyErr_WarnEx(PyExc_UserWarning, "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", 1) < 0)
+        return NULL;
+    if (!read_options(&o, dtype, device, wants, "tensor"))
+        return NULL;
+    if (face_is_tensor(data) && !o.has_device)
+        o.device = face_tensor(data)->device;
+    return lifted(finish_literal(face_literal(data, o.dtype, o.device, true), o.requires_grad));
+}
+
+static PyObject *as_tensor(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "data", "dtype", "device", NULL };
+    PyObject *data, *dtype = NULL, *device = NULL;
+    literal_options o;
+    (void)module;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:as_tensor", names, &data, &dtype, &device))
+        return NULL;
+    if (face_function_mode_active() || (face_is_tensor(data) && face_overridden(data)))
+        return overridden_function("as_tensor", data, args, kwargs);
+    if (!read_options(&o, dtype, device, NULL, "as_tensor"))
+        return NULL;
+    if (face_is_tensor(data)) {
+        PyObject *d = face_dtype(o.dtype == TP_DTYPE_NONE ? (tp_dtype)face_tensor(data)->dtype : o.dtype);
+        PyObject *where = o.has_device ? face_device(o.device) : Py_NewRef(Py_None);
+        PyObject *result = d && where ? PyObject_CallMethod(data, "to", "OO", where, d) : NULL;
+        Py_XDECREF(d);
+        Py_XDECREF(where);
+        return result;
+    }
+    return lifted(face_literal(data, o.dtype, o.device, false));
+}
+
+/* asarray(obj, *, dtype, device, copy, requires_grad) */
+static PyObject *as_array(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "obj", "dtype", "device", "copy", "requires_grad", NULL };
+    PyObject *data, *dtype = NULL, *device = NULL, *copy = NULL, *wants = NULL;
+    literal_options o;
+    (void)module;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOO:asarray", names, &data, &dtype, &device, &copy, &wants) ||
+        !read_options(&o, dtype, device, wants, "asarray"))
+        return NULL;
+    return finish_literal(face_literal(data, o.dtype, o.device, copy == Py_True), o.requires_grad);
+}
+
+/* ---- modes of the thread ---- */
+static bool read_bool(PyObject *o, bool *out)
+{
+    if (!PyBool_Check(o)) {
+        PyErr_Format(PyExc_TypeError, "enabled must be a bool (got %s)", Py_TYPE(o)->tp_name);
+        return false;
+    }
+    *out = o == Py_True;
+    return true;
+}
+
+#define FLAG(name, field)                                                                          \
+    static PyObject *set_##name(PyObject *module, PyObject *value)                                 \
+    {                                                                                              \
+        (void)module;                                                                              \
+        bool on;                                                                                   \
+        if (!read_bool(value, &on))                                                                \
+            return NULL;                                                                           \
+        tp_self.field = on;                                                                        \
+        Py_RETURN_NONE;                                                                            \
+    }                                                                                              \
+    static PyObject *get_##name(PyObject *module, PyObject *unused)                                \
+    {                                                                                              \
+        (void)module, (void)unused;                                                                \
+        return PyBool_FromLong(tp_self.field);                                                     \
+    }
+FLAG(grad_mode, grad_mode)
+FLAG(forward_mode, forward_mode)
+FLAG(anomaly, anomaly)
+FLAG(anomaly_nan, anomaly_nan)
+FLAG(inference_mode, inference_mode)
+
+/* ---- settings ---- */
+static PyObject *set_default_dtype(PyObject *module, PyObject *o)
+{
+    tp_dtype d;
+    (void)module;
+    if (!Py_IS_TYPE(o, face.dtype))
+        return PyErr_Format(PyExc_TypeError, "invalid dtype object: only floating-point types are supported as the default type");
+    if (!face_dtype_read(o, &d))
+        return NULL;
+    if (!tp_dtype_is_float(d))
+        return PyErr_Format(PyExc_TypeError, "only floating-point types are supported as the default type");
+    tp_the_runtime.default_dtype = d;
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_default_dtype(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return face_dtype((tp_dtype)tp_the_runtime.default_dtype);
+}
+
+static PyObject *set_threads(PyObject *module, PyObject *o)
+{
+    int64_t n;
+    (void)module;
+    if (!face_is_int(o))
+        return PyErr_Format(PyExc_TypeError, "set_num_threads expects an int, but got %s", Py_TYPE(o)->tp_name);
+    if (!face_read_int(o, &n))
+        return NULL;
+    if (n <= 0)
+        return PyErr_Format(PyExc_RuntimeError, "Expected positive number of threads");
+    tp_pool_set_threads((int)n);
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_threads(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyLong_FromLong(tp_pool_threads());
+}
+
+static PyObject *set_deterministic(PyObject *module, PyObject *o)
+{
+    int64_t level;
+    (void)module;
+    if (!face_read_int(o, &level))
+        return NULL;
+    atomic_store(&tp_the_runtime.deterministic, (int)level);
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_deterministic(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyLong_FromLong(atomic_load(&tp_the_runtime.deterministic));
+}
+
+/* ---- questions ---- */
+static PyObject *is_tensor(PyObject *module, PyObject *o)
+{
+    (void)module;
+    int is = PyObject_IsInstance(o, (PyObject *)face.tensor);
+    return is < 0 ? NULL : PyBool_FromLong(is);
+}
+
+static PyObject *promote_types(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    tp_dtype a, b;
+    (void)module;
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "promote_types() takes 2 positional arguments but %zd were given", count);
+    if (!face_dtype_read(args[0], &a) || !face_dtype_read(args[1], &b))
+        return NULL;
+    return face_dtype(tp_dtype_promote(a, b));
+}
+
+static PyObject *can_cast(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    tp_dtype a, b;
+    (void)module;
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "can_cast() takes 2 positional arguments but %zd were given", count);
+    if (!face_dtype_read(args[0], &a) || !face_dtype_read(args[1], &b))
+        return NULL;
+    return PyBool_FromLong(tp_dtype_can_cast(a, b));
+}
+
+/* Sets how plain the quick paths may be: the class of nn.Parameter is known to be a tensor and nothing more. */
+static PyObject *set_parameter_class(PyObject *module, PyObject *type)
+{
+    (void)module;
+    if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *)type, face.tensor))
+        return PyErr_Format(PyExc_TypeError, "a class of tensors is wanted");
+    if (((tensor_class *)type)->overrides)
+        return PyErr_Format(PyExc_TypeError, "the class of parameters may not override functions");
+    Py_XSETREF(face.parameter, (PyTypeObject *)Py_NewRef(type));
+    Py_RETURN_NONE;
+}
+
+static PyObject *live_allocations(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyLong_FromLongLong(atomic_load(&tp_the_runtime.allocations_live));
+}
+
+static PyMethodDef functions[] = {
+    { "tensor", KEYWORDS(make_tensor), METH_VARARGS | METH_KEYWORDS, NULL },
+    { "as_tensor", KEYWORDS(as_tensor), METH_VARARGS | METH_KEYWORDS, NULL },
+    { "asarray", KEYWORDS(as_array), METH_VARARGS | METH_KEYWORDS, NULL },
+    { "is_tensor", is_tensor, METH_O, NULL },
+    { "promote_types", KEYWORDS(promote_types), METH_FASTCALL, NULL },
+    { "can_cast", KEYWORDS(can_cast), METH_FASTCALL, NULL },
+    { "_set_grad_enabled", set_grad_mode, METH_O, NULL },
+    { "is_grad_enabled", get_grad_mode, METH_NOARGS, NULL },
+    { "_set_inference_mode", set_inference_mode, METH_O, NULL },
+    { "is_inference_mode_enabled", get_inference_mode, METH_NOARGS, NULL },
+    { "_set_fwd_grad_enabled", set_forward_mode, METH_O, NULL },
+    { "_is_fwd_grad_enabled", get_forward_mode, METH_NOARGS, NULL },
+    { "_set_anomaly_enabled", set_anomaly, METH_O, NULL },
+    { "is_anomaly_enabled", get_anomaly, METH_NOARGS, NULL },
+    { "_set_anomaly_check_nan", set_anomaly_nan, METH_O, NULL },
+    { "is_anomaly_check_nan_enabled", get_anomaly_nan, METH_NOARGS, NULL },
+    { "_set_default_dtype", set_default_dtype, METH_O, NULL },
+    { "get_default_dtype", get_default_dtype, METH_NOARGS, NULL },
+    { "set_num_threads", set_threads, METH_O, NULL },
+    { "get_num_threads", get_threads, METH_NOARGS, NULL },
+    { "_set_deterministic", set_deterministic, METH_O, NULL },
+    { "_get_deterministic", get_deterministic, METH_NOARGS, NULL },
+    { "_set_parameter_class", set_parameter_class, METH_O, NULL },
+    { "_live_allocations", live_allocations, METH_NOARGS, NULL },
+    { "_parse_to", KEYWORDS(face_parse_to), METH_FASTCALL | METH_KEYWORDS, NULL },
+    { 0 },
+};
+
+bool face_functions_of_module_init(PyObject *module)
+{
+    return PyModule_AddFunctions(module, functions) == 0;
+}

@@ -1,0 +1,87 @@
+/* module.c - the extension module `_C`: its one state struct, and the order in which its parts are set up. */
+#include <string.h>
+
+#include "python/face.h"
+
+face_state face;
+
+static bool is_second_interpreter(void)
+{
+    if (PyInterpreterState_Get() == PyInterpreterState_Main())
+        return false;
+    PyErr_SetString(PyExc_ImportError, "Taper cannot be imported in a subinterpreter");
+    return true;
+}
+
+/* The first part of the module's own name: whatever the package is loaded as. */
+static bool read_package(PyObject *module)
+{
+    const char *name = PyModule_GetName(module);
+    if (!name)
+        return false;
+    const char *dot = strchr(name, '.');
+    PyObject *text = PyUnicode_FromStringAndSize(name, dot ? dot - name : (Py_ssize_t)strlen(name));
+    if (!text)
+        return false;
+    PyUnicode_InternInPlace(&text);     /* our reference is never given back: the name outlives the module */
+    face.package = PyUnicode_AsUTF8(text);
+    return face.package != NULL;
+}
+
+static bool prepare_names(PyObject *module)
+{
+    char name[96];
+    face.module = module;
+    face.name_function = PyUnicode_InternFromString("__torch_function__");
+    face.name_dispatch = PyUnicode_InternFromString("__torch_dispatch__");
+    face.empty_tuple = PyTuple_New(0);
+    PyOS_snprintf(name, sizeof name, "%s._C._LinAlgError", face.package);
+    face.linalg_error = PyErr_NewException(name, PyExc_RuntimeError, NULL);
+    return face.name_function && face.name_dispatch && face.empty_tuple && face.linalg_error &&
+           PyModule_AddObjectRef(module, "_LinAlgError", face.linalg_error) == 0;
+}
+
+static bool prepare_runtime(PyObject *module)
+{
+    PyObject *capsule = PyCapsule_New(&tp_the_runtime, "taper.runtime", NULL);
+    bool ok = capsule && PyModule_AddObjectRef(module, "_runtime", capsule) == 0;
+    Py_XDECREF(capsule);
+    face_wrap_init();
+    return ok;
+}
+
+static int module_exec(PyObject *module)
+{
+    if (is_second_interpreter())
+        return -1;
+    if (face.module) {
+        PyErr_SetString(PyExc_ImportError, "the extension of Taper is already loaded, under the name of another package");
+        return -1;
+    }
+    bool ok = read_package(module) && prepare_names(module) && prepare_runtime(module) && face_dtypes_init(module) &&
+              face_device_init(module) && face_size_init(module) && face_tensor_type_init(module) &&
+              face_functions_init(module) && face_storage_init(module) && face_generator_init(module) &&
+              face_calls_init(module) && face_autograd_init(module) && face_function_init(module) && face_numpy_init(module) && face_dlpack_init(module) &&
+              face_functions_of_module_init(module) && face_ops_init(module) && face_dispatch_init(module) && face_library_init(module);
+    if (ok)
+        face_index_init();
+    return ok ? 0 : -1;
+}
+
+static PyModuleDef_Slot slots[] = {
+    { Py_mod_exec, module_exec },
+    { 0, NULL },
+};
+
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_C",
+    .m_doc = "The face of Taper's engine.",
+    .m_size = 0,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__C(void)
+{
+    return PyModuleDef_Init(&definition);
+}

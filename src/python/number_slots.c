@@ -1,0 +1,418 @@
+/* number_slots.c - operators, with a typed short way for small tensors.
+ *
+ * The short way is taken when nothing watches (no layer, no mode), both operands are plain and small, and of one type that
+ * computes in itself: no boxing, no dispatch, no loop is built. Everything else is a call of the op. */
+#include <string.h>
+
+#include "python/face.h"
+#include "tile/tile.h"
+
+enum { SMALL_NUMEL = 64, SMALL_SCALAR = 16, TINY_MATRIX = 4 };
+
+typedef enum slot_op {
+    SLOT_ADD, SLOT_SUB, SLOT_RSUB, SLOT_MUL, SLOT_DIV, SLOT_FLOOR_DIVIDE, SLOT_REMAINDER, SLOT_POW, SLOT_MATMUL,
+    SLOT_AND, SLOT_OR, SLOT_XOR, SLOT_LSHIFT, SLOT_RSHIFT,
+    SLOT_IADD, SLOT_ISUB, SLOT_IMUL, SLOT_IDIV, SLOT_IFLOOR_DIVIDE, SLOT_IREMAINDER, SLOT_IPOW,
+    SLOT_IAND, SLOT_IOR, SLOT_IXOR, SLOT_ILSHIFT, SLOT_IRSHIFT,
+    SLOT_EQ, SLOT_NE, SLOT_LT, SLOT_LE, SLOT_GT, SLOT_GE, SLOT_NEG, SLOT_ABS, SLOT_NOT, SLOT_COUNT
+} slot_op;
+
+static const char *const slot_names[SLOT_COUNT] = {
+    "add", "sub", "rsub", "mul", "div", "floor_divide", "remainder", "pow", "matmul",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+    "add_", "sub_", "mul_", "div_", "floor_divide_", "remainder_", "pow_",
+    "bitwise_and_", "bitwise_or_", "bitwise_xor_", "bitwise_left_shift_", "bitwise_right_shift_",
+    "eq", "ne", "lt", "le", "gt", "ge", "neg", "abs", "bitwise_not",
+};
+
+/* ---- the short way ---- */
+static inline bool nothing_watches(uint32_t keys)
+{
+    return !(keys & TP_ALL_LAYERS) && !tp_self.active && !tp_self.modes;
+}
+
+/* f32, f64, i32, i64 compute in themselves; -1 for the others. */
+static inline int own_compute(uint8_t dtype)
+{
+    switch (dtype) {
+    case TP_f32: return TP_COMPUTE_f32;
+    case TP_f64: return TP_COMPUTE_f64;
+    case TP_i32: return TP_COMPUTE_i32;
+    case TP_i64: return TP_COMPUTE_i64;
+    default: return -1;
+    }
+}
+
+static inline bool same_sizes(const tp_tensor *x, const tp_tensor *y)
+{
+    if (x->ndim != y->ndim)
+        return false;
+    for (int i = 0; i < x->ndim; i++)
+        if (x->size[i] != y->size[i])
+            return false;
+    return true;
+}
+
+static inline bool both_plain(const tp_tensor *x, const tp_tensor *y)
+{
+    return x->dtype == y->dtype && (x->keys & y->keys & TP_KEY_CONTIGUOUS) && (unsigned)x->numel - 1 < SMALL_NUMEL &&
+           !(x->device.type | y->device.type) && nothing_watches(x->keys | y->keys) && same_sizes(x, y);
+}
+
+/* A number where the other operand is a tensor of `d`: n copies of it. False: it would change the type, or overflow. */
+static inline bool spread(PyObject *number, uint8_t d, int64_t n, void *out)
+{
+    double value;
+    if (PyFloat_CheckExact(number))
+        value = PyFloat_AS_DOUBLE(number);
+    else
+        return false;
+    if (d == TP_f32)
+        for (int64_t i = 0; i < n; i++)
+            ((float *)out)[i] = (float)value;
+    else if (d == TP_f64)
+        for (int64_t i = 0; i < n; i++)
+            ((double *)out)[i] = value;
+    else
+        return false;
+    return true;
+}
+
+/* NULL without an exception: not for the short way. `into` is written instead of a new tensor when given. */
+static PyObject *short_way(tp_prim prim, PyObject *a, PyObject *b, PyObject *into)
+{
+    _Alignas(16) double numbers[SMALL_SCALAR];
+    const void *in[2];
+    if (!face_is_fast(a))
+        return NULL;
+    tp_tensor *x = face_tensor(a);
+    int compute = own_compute(x->dtype);
+    if (compute < 0 || (prim == TP_PRIM_div && compute > TP_COMPUTE_f64))
+        return NULL;
+    in[0] = tp_tensor_data(x);
+    if (face_is_fast(b)) {
+        if (!both_plain(x, face_tensor(b)))
+            return NULL;
+        in[1] = tp_tensor_data(face_tensor(b));
+    } else {
+        if (x->numel > SMALL_SCALAR || x->numel < 1 || !(x->keys & TP_KEY_CONTIGUOUS) || x->device.type ||
+            !nothing_watches(x->keys) || !spread(b, x->dtype, x->numel, numbers))
+            return NULL;
+        in[1] = numbers;
+    }
+    if (into) {
+        if (x->storage->kind == TP_MEMORY_MAPPED)
+            return NULL;
+        tp_tile_run_small(prim, (tp_compute)compute, x->numel, tp_tensor_data(x), in);
+        if (!(x->keys & TP_KEY_INFERENCE))
+            tp_storage_bump(x->storage);
+        return Py_NewRef(into);
+    }
+    tp_tensor *made = tp_tensor_new((tp_dtype)x->dtype, x->ndim, x->size);
+    if (!made)
+        return face_raise();
+    tp_tile_run_small(prim, (tp_compute)compute, x->numel, tp_tensor_data(made), in);
+    return face_wrap(made);
+}
+
+/* Up to 4x4 in f32: k in order with one rounding a step, as the large kernels do. */
+static PyObject *tiny_matmul(PyObject *a, PyObject *b)
+{
+    if (!face_is_fast(a) || !face_is_fast(b))
+        return NULL;
+    tp_tensor *x = face_tensor(a), *y = face_tensor(b);
+    if (x->dtype != TP_f32 || y->dtype != TP_f32 || x->ndim != 2 || y->ndim != 2 || x->size[1] != y->size[0] ||
+        x->size[0] > TINY_MATRIX || x->size[1] > TINY_MATRIX || y->size[1] > TINY_MATRIX || (x->device.type | y->device.type) ||
+        !nothing_watches(x->keys | y->keys))
+        return NULL;
+    int64_t size[2] = { x->size[0], y->size[1] };
+    tp_tensor *made = tp_tensor_new(TP_f32, 2, size);
+    if (!made)
+        return face_raise();
+    const float *p = tp_tensor_data(x), *q = tp_tensor_data(y);
+    float *out = tp_tensor_data(made);
+    for (int64_t i = 0; i < size[0]; i++)
+        for (int64_t j = 0; j < size[1]; j++) {
+            float sum = 0;
+            for (int64_t k = 0; k < x->size[1]; k++)
+                sum = __builtin_fmaf(p[i * x->stride[0] + k * x->stride[1]], q[k * y->stride[0] + j * y->stride[1]], sum);
+            out[i * size[1] + j] = sum;
+        }
+    return face_wrap(made);
+}
+
+/* Methods and functions take the short way too: mul_(y), add(y). */
+PyObject *face_quick(int slot, PyObject *a, PyObject *b)
+{
+    switch ((slot_op)slot) {
+    case SLOT_ADD: return short_way(TP_PRIM_add, a, b, NULL);
+    case SLOT_SUB: return short_way(TP_PRIM_sub, a, b, NULL);
+    case SLOT_MUL: return short_way(TP_PRIM_mul, a, b, NULL);
+    case SLOT_DIV: return short_way(TP_PRIM_div, a, b, NULL);
+    case SLOT_IADD: return short_way(TP_PRIM_add, a, b, a);
+    case SLOT_ISUB: return short_way(TP_PRIM_sub, a, b, a);
+    case SLOT_IMUL: return short_way(TP_PRIM_mul, a, b, a);
+    case SLOT_IDIV: return short_way(TP_PRIM_div, a, b, a);
+    case SLOT_MATMUL: return tiny_matmul(a, b);
+    default: return NULL;
+    }
+}
+
+int face_quick_slot(const char *name)
+{
+    for (int i = 0; i < SLOT_EQ; i++)
+        if (strcmp(slot_names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+/* ---- the op ---- */
+static PyObject *call_slot(slot_op slot, PyObject *a, PyObject *b)
+{
+    op_set *set = face_method_set(slot_names[slot]);
+    if (!set)
+        return NULL;
+    return set->face == 1 ? face_call_set(set, a, &b, b != NULL, NULL)
+                          : face_call_set(set, NULL, (PyObject *[]){ a, b }, 1 + (b != NULL), NULL);
+}
+
+/* A number as a 0-d tensor that promotes as a number does. */
+static PyObject *number_tensor(PyObject *number)
+{
+    tp_value v;
+    call_frame f;
+    face_frame_init(&f);
+    if (face_to_number(number, &v, &f) <= 0)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "a number is wanted, not %s", Py_TYPE(number)->tp_name);
+    tp_scalar s = tp_as_scalar(v);
+    face_frame_fini(&f);
+    tp_dtype d = s.kind == TP_KIND_BOOL ? TP_b8 : s.kind == TP_KIND_INTEGER ? TP_i64
+               : s.kind == TP_KIND_FLOAT ? (tp_dtype)tp_the_runtime.default_dtype
+                                         : tp_dtype_to_complex((tp_dtype)tp_the_runtime.default_dtype);
+    tp_tensor *t = tp_tensor_new_scalar(d, s);
+    if (!t)
+        return face_raise();
+    t->keys |= TP_KEY_NUMBER;
+    return face_wrap(t);
+}
+
+static bool is_operand(PyObject *o)
+{
+    return face_is_tensor(o) || PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o) || face_is_numpy_number(o) ||
+           face_has_function(o);
+}
+
+/* number OP tensor, where the op is not symmetric: the number comes first. */
+static PyObject *number_first(slot_op slot, PyObject *number, PyObject *tensor)
+{
+    PyObject *function = PyDict_GetItemString(face.function_sets, slot_names[slot]);
+    if (!function)
+        return face_unimplemented(slot_names[slot]);
+    if (slot == SLOT_POW || slot == SLOT_REMAINDER)
+        return face_call_set((op_set *)function, NULL, (PyObject *[]){ number, tensor }, 2, NULL);
+    PyObject *first = face_is_tensor(number) ? Py_NewRef(number) : number_tensor(number);
+    PyObject *result = first ? face_call_set((op_set *)function, NULL, (PyObject *[]){ first, tensor }, 2, NULL) : NULL;
+    Py_XDECREF(first);
+    return result;
+}
+
+static PyObject *reverse_divide(PyObject *number, PyObject *tensor)
+{
+    PyObject *inverse = face_call_method("reciprocal", tensor, NULL, 0);
+    PyObject *result = inverse ? call_slot(SLOT_MUL, inverse, number) : NULL;
+    Py_XDECREF(inverse);
+    return result;
+}
+
+static PyObject *binary(slot_op slot, PyObject *a, PyObject *b)
+{
+    if (!is_operand(a) || !is_operand(b))
+        Py_RETURN_NOTIMPLEMENTED;
+    if (face_is_tensor(a))
+        return call_slot(slot, a, b);
+    switch (slot) {
+    case SLOT_ADD:
+    case SLOT_MUL: return call_slot(slot, b, a);
+    case SLOT_SUB: return call_slot(SLOT_RSUB, b, a);
+    case SLOT_DIV: return reverse_divide(a, b);
+    default: return number_first(slot, a, b);
+    }
+}
+
+#define BINARY(name, slot)                                              \
+    static PyObject *name(PyObject *a, PyObject *b)                     \
+    {                                                                   \
+        PyObject *quick = face_quick(slot, a, b);                       \
+        if (TP_LIKELY(quick != NULL) || PyErr_Occurred())               \
+            return quick;                                               \
+        return binary(slot, a, b);                                      \
+    }
+BINARY(number_add, SLOT_ADD)
+BINARY(number_sub, SLOT_SUB)
+BINARY(number_mul, SLOT_MUL)
+BINARY(number_div, SLOT_DIV)
+BINARY(number_matmul, SLOT_MATMUL)
+
+#define PLAIN_BINARY(name, slot) static PyObject *name(PyObject *a, PyObject *b) { return binary(slot, a, b); }
+PLAIN_BINARY(number_floor_divide, SLOT_FLOOR_DIVIDE)
+PLAIN_BINARY(number_remainder, SLOT_REMAINDER)
+PLAIN_BINARY(number_and, SLOT_AND)
+PLAIN_BINARY(number_or, SLOT_OR)
+PLAIN_BINARY(number_xor, SLOT_XOR)
+PLAIN_BINARY(number_lshift, SLOT_LSHIFT)
+PLAIN_BINARY(number_rshift, SLOT_RSHIFT)
+
+#define INPLACE(name, slot)                                             \
+    static PyObject *name(PyObject *a, PyObject *b)                     \
+    {                                                                   \
+        PyObject *quick = face_quick(slot, a, b);                       \
+        if (quick || PyErr_Occurred())                                  \
+            return quick;                                               \
+        if (!is_operand(b))                                             \
+            Py_RETURN_NOTIMPLEMENTED;                                   \
+        return call_slot(slot, a, b);                                   \
+    }
+INPLACE(inplace_add, SLOT_IADD)
+INPLACE(inplace_sub, SLOT_ISUB)
+INPLACE(inplace_mul, SLOT_IMUL)
+INPLACE(inplace_div, SLOT_IDIV)
+INPLACE(inplace_floor_divide, SLOT_IFLOOR_DIVIDE)
+INPLACE(inplace_remainder, SLOT_IREMAINDER)
+INPLACE(inplace_and, SLOT_IAND)
+INPLACE(inplace_or, SLOT_IOR)
+INPLACE(inplace_xor, SLOT_IXOR)
+INPLACE(inplace_lshift, SLOT_ILSHIFT)
+INPLACE(inplace_rshift, SLOT_IRSHIFT)
+
+static PyObject *number_power(PyObject *a, PyObject *b, PyObject *modulus)
+{
+    if (modulus != Py_None)
+        Py_RETURN_NOTIMPLEMENTED;
+    return binary(SLOT_POW, a, b);
+}
+
+static PyObject *inplace_power(PyObject *a, PyObject *b, PyObject *modulus)
+{
+    if (modulus != Py_None || !is_operand(b))
+        Py_RETURN_NOTIMPLEMENTED;
+    return call_slot(SLOT_IPOW, a, b);
+}
+
+/* ---- one operand ---- */
+static PyObject *number_negative(PyObject *a)
+{
+    return call_slot(SLOT_NEG, a, NULL);
+}
+
+static PyObject *number_positive(PyObject *a)
+{
+    if (face_tensor(a)->dtype == TP_b8)
+        return PyErr_Format(PyExc_RuntimeError, "The `+` operator, on a bool tensor is not supported.");
+    return Py_NewRef(a);
+}
+
+static PyObject *number_absolute(PyObject *a)
+{
+    return call_slot(SLOT_ABS, a, NULL);
+}
+
+static PyObject *number_invert(PyObject *a)
+{
+    if (!tp_dtype_is_integral((tp_dtype)face_tensor(a)->dtype))
+        return PyErr_Format(PyExc_TypeError, "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
+    return call_slot(SLOT_NOT, a, NULL);
+}
+
+static int number_bool(PyObject *a)
+{
+    tp_tensor *t = face_tensor(a);
+    if (TP_UNLIKELY(face_overridden(a))) {
+        PyObject *answer = face_override_method(a, "__bool__", NULL, 0, NULL);
+        int is = answer ? PyObject_IsTrue(answer) : -1;
+        Py_XDECREF(answer);
+        return is;
+    }
+    if (t->numel != 1) {
+        PyErr_SetString(PyExc_RuntimeError, t->numel ? "Boolean value of Tensor with more than one value is ambiguous"
+                                                     : "Boolean value of Tensor with no values is ambiguous");
+        return -1;
+    }
+    PyObject *item = face_item(t);
+    int is = item ? PyObject_IsTrue(item) : -1;
+    Py_XDECREF(item);
+    return is;
+}
+
+static PyObject *one_number(PyObject *a, const char *method)
+{
+    tp_tensor *t = face_tensor(a);
+    if (TP_UNLIKELY(face_overridden(a)))
+        return face_override_method(a, method, NULL, 0, NULL);
+    if (t->numel != 1)
+        return PyErr_Format(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
+    return face_item(t);
+}
+
+static PyObject *number_int(PyObject *a)
+{
+    PyObject *item = one_number(a, "__int__");
+    PyObject *made = item ? PyNumber_Long(item) : NULL;
+    Py_XDECREF(item);
+    return made;
+}
+
+static PyObject *number_float(PyObject *a)
+{
+    PyObject *item = one_number(a, "__float__");
+    PyObject *made = item ? PyNumber_Float(item) : NULL;
+    Py_XDECREF(item);
+    return made;
+}
+
+static PyObject *number_index(PyObject *a)
+{
+    tp_tensor *t = face_tensor(a);
+    if (t->numel != 1 || !tp_dtype_is_integral((tp_dtype)t->dtype))
+        return PyErr_Format(PyExc_TypeError, "only integer tensors of a single element can be converted to an index");
+    PyObject *item = one_number(a, "__index__");
+    PyObject *made = item ? PyNumber_Long(item) : NULL;
+    Py_XDECREF(item);
+    return made;
+}
+
+static PyObject *compare(PyObject *a, PyObject *b, int op)
+{
+    static const slot_op slots[] = {
+        [Py_LT] = SLOT_LT, [Py_LE] = SLOT_LE, [Py_EQ] = SLOT_EQ, [Py_NE] = SLOT_NE, [Py_GT] = SLOT_GT, [Py_GE] = SLOT_GE,
+    };
+    if (!is_operand(b))
+        Py_RETURN_NOTIMPLEMENTED;
+    return call_slot(slots[op], a, b);
+}
+
+static Py_ssize_t length(PyObject *self)
+{
+    tp_tensor *t = face_tensor(self);
+    if (t->ndim == 0) {
+        PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
+        return -1;
+    }
+    return (Py_ssize_t)t->size[0];
+}
+
+PyType_Slot face_number_slots[] = {
+    { Py_nb_add, number_add }, { Py_nb_subtract, number_sub }, { Py_nb_multiply, number_mul },
+    { Py_nb_true_divide, number_div }, { Py_nb_matrix_multiply, number_matmul },
+    { Py_nb_floor_divide, number_floor_divide }, { Py_nb_remainder, number_remainder }, { Py_nb_power, number_power },
+    { Py_nb_and, number_and }, { Py_nb_or, number_or }, { Py_nb_xor, number_xor },
+    { Py_nb_lshift, number_lshift }, { Py_nb_rshift, number_rshift },
+    { Py_nb_inplace_add, inplace_add }, { Py_nb_inplace_subtract, inplace_sub }, { Py_nb_inplace_multiply, inplace_mul },
+    { Py_nb_inplace_true_divide, inplace_div }, { Py_nb_inplace_floor_divide, inplace_floor_divide },
+    { Py_nb_inplace_remainder, inplace_remainder }, { Py_nb_inplace_power, inplace_power },
+    { Py_nb_inplace_and, inplace_and }, { Py_nb_inplace_or, inplace_or }, { Py_nb_inplace_xor, inplace_xor },
+    { Py_nb_inplace_lshift, inplace_lshift }, { Py_nb_inplace_rshift, inplace_rshift },
+    { Py_nb_negative, number_negative }, { Py_nb_positive, number_positive }, { Py_nb_absolute, number_absolute },
+    { Py_nb_invert, number_invert }, { Py_nb_bool, number_bool }, { Py_nb_int, number_int }, { Py_nb_float, number_float },
+    { Py_nb_index, number_index }, { Py_tp_richcompare, compare }, { Py_mp_length, length },
+    { 0, NULL },
+};

@@ -1,0 +1,473 @@
+/* tensor_methods.c - methods that are no ops: sizes, conversions to Python, subclasses. Ops join them in call.c. */
+#include <string.h>
+
+#include "grad/tape.h"
+#include "python/face.h"
+
+#define FAST(f) ((PyCFunction)(void (*)(void))(f))
+
+/* A method whose calls Python may override; `args` and `count` without self. */
+#define METHOD(name)                                                                                           \
+    static PyObject *run_##name(PyObject *self, tp_tensor *t, PyObject *const *args, Py_ssize_t count, PyObject *kwnames); \
+    static PyObject *call_##name(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)   \
+    {                                                                                                          \
+        if (TP_UNLIKELY(face_overridden(self)))                                                                \
+            return face_override_method(self, #name, args, count, kwnames);                                    \
+        return run_##name(self, face_tensor(self), args, count, kwnames);                                      \
+    }                                                                                                          \
+    static PyObject *run_##name(PyObject *self TP_UNUSED, tp_tensor *t TP_UNUSED, PyObject *const *args TP_UNUSED, \
+                                Py_ssize_t count TP_UNUSED, PyObject *kwnames TP_UNUSED)
+#define TP_UNUSED __attribute__((unused))
+#define ENTRY(name) { #name, FAST(call_##name), METH_FASTCALL | METH_KEYWORDS, NULL }
+
+/* ---- arguments of hand-written methods ---- */
+
+/* The argument at `position` or called `name`; NULL when absent. */
+static PyObject *argument(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, Py_ssize_t position, const char *name)
+{
+    if (position >= 0 && position < count)
+        return args[position];
+    for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); k++)
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, k), name) == 0)
+            return args[count + k];
+    return NULL;
+}
+
+static bool wrong_argument(const char *method, const char *name, int position, const char *wanted, PyObject *given)
+{
+    PyErr_Format(PyExc_TypeError, "%s(): argument '%s' (position %d) must be %s, not %s", method, name, position, wanted,
+                 Py_TYPE(given)->tp_name);
+    return false;
+}
+
+static bool wrap_dim(int64_t *dim, int ndim)
+{
+    int64_t range = ndim ? ndim : 1;
+    if (*dim < -range || *dim >= range) {
+        PyErr_Format(PyExc_IndexError, "Dimension out of range (expected to be in range of [%lld, %lld], but got %lld)",
+                     LL(-range), LL(range - 1), LL(*dim));
+        return false;
+    }
+    if (*dim < 0)
+        *dim += range;
+    return true;
+}
+
+/* ---- sizes ---- */
+static PyObject *one_or_all(const char *method, tp_tensor *t, PyObject *dim, const int64_t *of, bool as_size)
+{
+    if (!dim || dim == Py_None) {
+        PyObject *all = face_size(t->ndim, of);
+        if (as_size || !all)
+            return all;
+        PyObject *plain = PyTuple_GetSlice(all, 0, t->ndim);
+        Py_DECREF(all);
+        return plain;
+    }
+    int64_t d;
+    if (!face_is_int(dim)) {
+        wrong_argument(method, "dim", 1, "int", dim);
+        return NULL;
+    }
+    if (!face_read_int(dim, &d))
+        return NULL;
+    if (t->ndim == 0)
+        return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions", LL(d));
+    return wrap_dim(&d, t->ndim) ? PyLong_FromLongLong(of[d]) : NULL;
+}
+
+METHOD(size) { return one_or_all("size", t, argument(args, count, kwnames, 0, "dim"), t->size, true); }
+METHOD(stride) { return one_or_all("stride", t, argument(args, count, kwnames, 0, "dim"), t->stride, false); }
+METHOD(dim) { return PyLong_FromLong(t->ndim); }
+METHOD(ndimension) { return PyLong_FromLong(t->ndim); }
+METHOD(numel) { return PyLong_FromLongLong(t->numel); }
+METHOD(nelement) { return PyLong_FromLongLong(t->numel); }
+METHOD(element_size) { return PyLong_FromSize_t(tp_dtype_bytes((tp_dtype)t->dtype)); }
+METHOD(storage_offset) { return PyLong_FromLongLong(t->offset); }
+METHOD(data_ptr) { return PyLong_FromVoidPtr(t->storage->data ? tp_tensor_data(t) : NULL); }
+METHOD(get_device) { return PyLong_FromLong(t->device.type == TP_CPU ? -1 : t->device.index); }
+METHOD(is_floating_point) { return PyBool_FromLong(tp_dtype_is_float((tp_dtype)t->dtype)); }
+METHOD(is_complex) { return PyBool_FromLong(tp_dtype_is_complex((tp_dtype)t->dtype)); }
+METHOD(is_signed) { return PyBool_FromLong(t->dtype != TP_u8 && t->dtype != TP_b8); }
+METHOD(is_inference) { return PyBool_FromLong((t->keys & TP_KEY_INFERENCE) != 0); }
+METHOD(is_conj) { Py_RETURN_FALSE; }
+METHOD(is_neg) { Py_RETURN_FALSE; }
+METHOD(is_shared) { Py_RETURN_FALSE; }
+METHOD(is_pinned) { Py_RETURN_FALSE; }
+METHOD(has_names) { Py_RETURN_FALSE; }
+METHOD(_is_view) { return PyBool_FromLong(t->autograd && t->autograd->view_base); }
+METHOD(_is_zerotensor) { Py_RETURN_FALSE; }
+
+METHOD(is_contiguous)
+{
+    PyObject *format = argument(args, count, kwnames, 0, "memory_format");
+    int word = format && Py_IS_TYPE(format, face.format) ? ((word_object *)format)->word : TP_FORMAT_CONTIGUOUS;
+    if (word == TP_FORMAT_PRESERVE)
+        return PyErr_Format(PyExc_RuntimeError, "preserve memory format is unsupported by the contiguous operator");
+    if (word == TP_FORMAT_CONTIGUOUS)
+        return PyBool_FromLong(tp_tensor_is_contiguous(t));
+    return PyBool_FromLong(t->ndim == (word == TP_FORMAT_CHANNELS_LAST ? 4 : 5) && tp_tensor_is_channels_last(t));
+}
+
+METHOD(is_set_to)
+{
+    PyObject *other = argument(args, count, kwnames, 0, "tensor");
+    if (!other || !face_is_tensor(other))
+        return PyErr_Format(PyExc_TypeError, "is_set_to() needs a tensor");
+    return PyBool_FromLong(tp_tensor_same_place(t, face_tensor(other)));
+}
+
+METHOD(__len__)
+{
+    if (t->ndim == 0)
+        return PyErr_Format(PyExc_TypeError, "len() of a 0-d tensor");
+    return PyLong_FromLongLong(t->size[0]);
+}
+
+/* ---- elements as Python numbers ---- */
+METHOD(item)
+{
+    if (t->numel != 1)
+        return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", LL(t->numel));
+    return face_item(t);
+}
+
+METHOD(tolist) { return face_to_list(t); }
+
+METHOD(__complex__)
+{
+    if (t->numel != 1)
+        return PyErr_Format(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
+    PyObject *number = face_item(t);
+    PyObject *made = number ? PyObject_CallOneArg((PyObject *)&PyComplex_Type, number) : NULL;
+    Py_XDECREF(number);
+    return made;
+}
+
+/* ---- other forms ---- */
+METHOD(numpy)
+{
+    PyObject *force = argument(args, count, kwnames, -1, "force");
+    return face_to_array(self, force == Py_True);
+}
+
+METHOD(untyped_storage) { return face_storage(t->storage, t->device); }
+
+METHOD(requires_grad_)
+{
+    PyObject *on = argument(args, count, kwnames, 0, "requires_grad");
+    if (on && !PyBool_Check(on)) {
+        wrong_argument("requires_grad_", "requires_grad", 1, "bool", on);
+        return NULL;
+    }
+    bool wanted = on != Py_False;
+    if (wanted && !tp_dtype_is_inexact((tp_dtype)t->dtype))
+        return PyErr_Format(PyExc_RuntimeError, "only Tensors of floating point dtype can require gradients");
+    if (!tp_is_leaf(t) && !wanted)
+        return PyErr_Format(PyExc_RuntimeError, "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach().");
+    if (tp_is_leaf(t) && !tp_set_requires_grad(t, wanted))
+        return face_raise();
+    return Py_NewRef(self);
+}
+
+METHOD(retain_grad)
+{
+    if (!tp_requires_grad(t))
+        return PyErr_Format(PyExc_RuntimeError, "can't retain_grad on Tensor that has requires_grad=False");
+    if (!tp_is_leaf(t) && !tp_retain_grad(t))
+        return face_raise();
+    Py_RETURN_NONE;
+}
+
+/* ---- converting dtype and device ---- */
+
+/* Calls aten::to.dtype_layout, or gives self when nothing changes. */
+static PyObject *converted(PyObject *self, tp_dtype dtype, const tp_device *device, bool non_blocking, bool copy, PyObject *format)
+{
+    tp_tensor *t = face_tensor(self);
+    tp_dtype want = dtype == TP_DTYPE_NONE ? (tp_dtype)t->dtype : dtype;
+    tp_device where = device ? *device : t->device;
+    if (where.type == TP_CPU)
+        where.index = -1;
+    bool same = want == t->dtype && where.type == t->device.type && (where.index < 0 || where.index == t->device.index);
+    bool plain = !format || format == Py_None || ((word_object *)format)->word == TP_FORMAT_PRESERVE;
+    if (same && !copy && plain && !(tp_self.active | (t->keys & ~TP_LAYER_BIT(TP_LAYER_GRAD) & TP_ALL_LAYERS)))
+        return Py_NewRef(self);
+    if (where.type > TP_META && !tp_self.active && !(t->keys & TP_ALL_LAYERS))
+        return PyErr_Format(PyExc_AssertionError, "Torch not compiled with %s enabled", where.type == TP_CUDA ? "CUDA" : "this device");
+    const tp_op *op = tp_op_find("aten", "to", "dtype_layout");
+    tp_value form = plain ? tp_none() : tp_of_format((tp_format)((word_object *)format)->word);
+    if (op) {
+        tp_value arg[8] = { tp_of_tensor(t), dtype == TP_DTYPE_NONE ? tp_none() : tp_of_dtype(dtype), tp_none(),
+                            device ? tp_of_device(where) : tp_none(), tp_none(), tp_bool(non_blocking), tp_bool(copy), form };
+        return face_call_op(op, arg);
+    }
+    op = tp_op_find("aten", "_to_copy", "");
+    if (!op)
+        return face_unimplemented("Tensor.to");
+    if (same && !copy && plain)
+        return Py_NewRef(self);
+    tp_value arg[7] = { tp_of_tensor(t), dtype == TP_DTYPE_NONE ? tp_none() : tp_of_dtype(dtype), tp_none(),
+                        device ? tp_of_device(where) : tp_none(), tp_none(), tp_bool(non_blocking), form };
+    return face_call_op(op, arg);
+}
+
+static PyObject *to_one_dtype(PyObject *self, const char *name, tp_dtype d, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
+{
+    if (TP_UNLIKELY(face_overridden(self)))
+        return face_override_method(self, name, args, count, kwnames);
+    return converted(self, d, NULL, false, false, argument(args, count, kwnames, 0, "memory_format"));
+}
+
+#define CAST(name, d)                                                                                          \
+    static PyObject *call_##name(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)   \
+    {                                                                                                          \
+        return to_one_dtype(self, #name, d, args, count, kwnames);                                             \
+    }
+CAST(float, TP_f32) CAST(double, TP_f64) CAST(half, TP_f16) CAST(bfloat16, TP_bf16) CAST(long, TP_i64) CAST(int, TP_i32)
+CAST(short, TP_i16) CAST(char, TP_i8) CAST(byte, TP_u8) CAST(bool, TP_b8) CAST(cfloat, TP_c64) CAST(cdouble, TP_c128)
+
+/* to(dtype), to(device, dtype), to(other), and all of it by name. */
+typedef struct to_request {
+    tp_dtype  dtype;
+    tp_device device;
+    bool      has_device, non_blocking, copy;
+    PyObject *format;           /* borrowed, may be NULL */
+} to_request;
+
+static bool to_positional(to_request *r, PyObject *o, int *flags)
+{
+    if (o == Py_None)
+        return true;
+    if (face_is_tensor(o)) {
+        r->dtype = (tp_dtype)face_tensor(o)->dtype;
+        r->device = face_tensor(o)->device;
+        r->has_device = true;
+        return true;
+    }
+    if (PyBool_Check(o)) {
+        *((*flags)++ ? &r->copy : &r->non_blocking) = o == Py_True;
+        return true;
+    }
+    if (Py_IS_TYPE(o, face.dtype))
+        return face_dtype_read(o, &r->dtype);
+    if (o == (PyObject *)&PyFloat_Type || o == (PyObject *)&PyLong_Type || o == (PyObject *)&PyBool_Type || o == (PyObject *)&PyComplex_Type) {
+        r->dtype = o == (PyObject *)&PyFloat_Type ? TP_f64 : o == (PyObject *)&PyLong_Type ? TP_i64 : o == (PyObject *)&PyBool_Type ? TP_b8 : TP_c128;
+        return true;
+    }
+    if (Py_IS_TYPE(o, face.format)) {
+        r->format = o;
+        return true;
+    }
+    if (face_is_device_like(o)) {
+        r->has_device = true;
+        return face_device_read(o, &r->device);
+    }
+    PyErr_Format(PyExc_TypeError, "to() received an invalid combination of arguments - got (%s), but expected one of:\n"
+                 " * (%s.device device = None, %s.dtype dtype = None, bool non_blocking = False, bool copy = False, *, %s.memory_format memory_format = None)\n"
+                 " * (%s.dtype dtype, bool non_blocking = False, bool copy = False, *, %s.memory_format memory_format = None)\n"
+                 " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, %s.memory_format memory_format = None)\n",
+                 Py_TYPE(o)->tp_name, face.package, face.package, face.package, face.package, face.package, face.package);
+    return false;
+}
+
+static bool to_keyword(to_request *r, PyObject *name, PyObject *o)
+{
+    int flags = 0;
+    if (PyUnicode_CompareWithASCIIString(name, "non_blocking") == 0)
+        r->non_blocking = o == Py_True;
+    else if (PyUnicode_CompareWithASCIIString(name, "copy") == 0)
+        r->copy = o == Py_True;
+    else if (PyUnicode_CompareWithASCIIString(name, "dtype") == 0 || PyUnicode_CompareWithASCIIString(name, "device") == 0 ||
+             PyUnicode_CompareWithASCIIString(name, "other") == 0 || PyUnicode_CompareWithASCIIString(name, "tensor") == 0 ||
+             PyUnicode_CompareWithASCIIString(name, "memory_format") == 0)
+        return to_positional(r, o, &flags);
+    else {
+        PyErr_Format(PyExc_TypeError, "to() got an unexpected keyword argument '%U'", name);
+        return false;
+    }
+    return true;
+}
+
+static bool parse_to(to_request *r, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
+{
+    int flags = 0;
+    *r = (to_request){ .dtype = TP_DTYPE_NONE };
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!to_positional(r, args[i], &flags))
+            return false;
+    for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); k++)
+        if (!to_keyword(r, PyTuple_GET_ITEM(kwnames, k), args[count + k]))
+            return false;
+    return true;
+}
+
+METHOD(to)
+{
+    to_request r;
+    if (!parse_to(&r, args, count, kwnames))
+        return NULL;
+    return converted(self, r.dtype, r.has_device ? &r.device : NULL, r.non_blocking, r.copy, r.format);
+}
+
+/* _C._nn._parse_to: what Module.to makes of the same arguments. */
+PyObject *face_parse_to(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
+{
+    to_request r;
+    (void)self;
+    if (!parse_to(&r, args, count, kwnames))
+        return NULL;
+    PyObject *device = r.has_device ? face_device(r.device) : Py_NewRef(Py_None);
+    return Py_BuildValue("NNNN", device, face_dtype(r.dtype), PyBool_FromLong(r.non_blocking),
+                         Py_NewRef(r.format ? r.format : Py_None));
+}
+
+METHOD(cpu)
+{
+    tp_device cpu = { TP_CPU, -1 };
+    return converted(self, TP_DTYPE_NONE, &cpu, false, false, argument(args, count, kwnames, 0, "memory_format"));
+}
+
+METHOD(cuda)
+{
+    tp_device cuda = { TP_CUDA, 0 };
+    return converted(self, TP_DTYPE_NONE, &cuda, false, false, NULL);
+}
+
+METHOD(type_as)
+{
+    PyObject *other = argument(args, count, kwnames, 0, "other");
+    if (!other || !face_is_tensor(other))
+        return PyErr_Format(PyExc_TypeError, "type_as(): argument 'other' (position 1) must be Tensor, not %s", other ? Py_TYPE(other)->tp_name : "nothing");
+    return converted(self, (tp_dtype)face_tensor(other)->dtype, &face_tensor(other)->device, false, false, NULL);
+}
+
+/* type() names the legacy class; type(dtype or name) converts. */
+METHOD(type)
+{
+    PyObject *wanted = argument(args, count, kwnames, 0, "dtype");
+    if (!wanted || wanted == Py_None)
+        return PyUnicode_FromFormat("%s.%s%s", face.package, t->device.type == TP_CUDA ? "cuda." : "", tp_dtypes[t->dtype].legacy);
+    tp_dtype d = TP_DTYPE_NONE;
+    if (Py_IS_TYPE(wanted, face.dtype)) {
+        d = ((dtype_object *)wanted)->dtype;
+    } else {
+        PyObject *name = PyUnicode_Check(wanted) ? Py_NewRef(wanted) : PyObject_GetAttrString(wanted, "__name__");
+        const char *text = name ? PyUnicode_AsUTF8(name) : NULL;
+        if (!text) {
+            Py_XDECREF(name);
+            return NULL;
+        }
+        const char *dot = strrchr(text, '.');
+        for (int i = 0; i < TP_DTYPE_COUNT; i++)
+            if (strcmp(tp_dtypes[i].legacy, dot ? dot + 1 : text) == 0)
+                d = (tp_dtype)i;
+        if (d == TP_DTYPE_NONE)
+            PyErr_Format(PyExc_ValueError, "invalid type: '%s'", text);
+        Py_DECREF(name);
+        if (d == TP_DTYPE_NONE)
+            return NULL;
+    }
+    return converted(self, d, NULL, false, false, NULL);
+}
+
+/* ---- subclasses ---- */
+METHOD(as_subclass)
+{
+    PyObject *cls = argument(args, count, kwnames, 0, "cls");
+    if (!cls || !PyType_Check(cls) || !PyType_IsSubtype((PyTypeObject *)cls, face.tensor))
+        return PyErr_Format(PyExc_TypeError, "cls must be a type (got %s)", cls ? Py_TYPE(cls)->tp_name : "nothing");
+    const tp_op *alias = tp_op_find("aten", "alias", "");
+    tp_value arg = tp_of_tensor(t), result;
+    tp_tensor *seen = NULL;
+    if (alias) {
+        if (!tp_call(alias, &arg, &result))
+            return face_raise();
+        seen = result.tensor;
+    } else if (!(seen = tp_tensor_alias(t))) {
+        return face_raise();
+    }
+    return face_wrap_as((PyTypeObject *)cls, seen);
+}
+
+static bool is_tensor_class(PyObject *cls)
+{
+    if (PyType_Check(cls) && PyType_IsSubtype((PyTypeObject *)cls, face.tensor))
+        return true;
+    PyErr_Format(PyExc_TypeError, "cls must be a type of tensor (got %s)", Py_TYPE(cls)->tp_name);
+    return false;
+}
+
+/* _make_subclass(cls, data, require_grad=False): the data of a tensor, without its history. */
+static PyObject *make_subclass(PyObject *unused, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
+{
+    (void)unused;
+    PyObject *cls = argument(args, count, kwnames, 0, "cls"), *data = argument(args, count, kwnames, 1, "data");
+    PyObject *wants = argument(args, count, kwnames, 2, "require_grad");
+    if (!cls || !data || !is_tensor_class(cls))
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "_make_subclass() needs a class and a tensor");
+    if (!face_is_tensor(data))
+        return PyErr_Format(PyExc_TypeError, "_make_subclass(): argument 'data' (position 2) must be Tensor, not %s", Py_TYPE(data)->tp_name);
+    tp_tensor *t = tp_tensor_alias(face_tensor(data));
+    if (!t)
+        return face_raise();
+    if (wants && PyObject_IsTrue(wants) > 0 && !tp_set_requires_grad(t, true)) {
+        tp_tensor_unref(t);
+        return face_raise();
+    }
+    return face_wrap_as((PyTypeObject *)cls, t);
+}
+
+/* _make_wrapper_subclass(cls, size, strides=None, storage_offset=None, memory_format=None, dtype=None, layout=, device=None,
+ * pin_memory=, requires_grad=False, …): sizes without memory; __torch_dispatch__ does the work. */
+static bool read_sizes(PyObject *o, int64_t *out, int *ndim)
+{
+    PyObject *fast = PySequence_Fast(o, "sizes must be a sequence");
+    bool ok = fast && PySequence_Fast_GET_SIZE(fast) <= TP_MAX_DIMS;
+    *ndim = ok ? (int)PySequence_Fast_GET_SIZE(fast) : 0;
+    for (int i = 0; ok && i < *ndim; i++)
+        ok = face_read_int(PySequence_Fast_ITEMS(fast)[i], &out[i]);
+    Py_XDECREF(fast);
+    return ok;
+}
+
+static PyObject *make_wrapper_subclass(PyObject *unused, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
+{
+    (void)unused;
+    PyObject *cls = argument(args, count, kwnames, 0, "cls"), *size = argument(args, count, kwnames, 1, "size");
+    PyObject *strides = argument(args, count, kwnames, 2, "strides"), *dtype = argument(args, count, kwnames, -1, "dtype");
+    PyObject *device = argument(args, count, kwnames, -1, "device"), *wants = argument(args, count, kwnames, -1, "requires_grad");
+    int64_t sizes[TP_MAX_DIMS], stride[TP_MAX_DIMS];
+    int ndim, stride_count;
+    tp_dtype d = (tp_dtype)tp_the_runtime.default_dtype;
+    tp_device where = { TP_CPU, -1 };
+    if (!cls || !size || !is_tensor_class(cls) || !read_sizes(size, sizes, &ndim))
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "_make_wrapper_subclass() needs a class and a size");
+    bool strided = strides && strides != Py_None;
+    if (strided && !read_sizes(strides, stride, &stride_count))
+        return NULL;
+    if ((dtype && dtype != Py_None && !face_dtype_read(dtype, &d)) || (device && device != Py_None && !face_device_read(device, &where)))
+        return NULL;
+    tp_tensor *t = tp_tensor_new_on((tp_device){ TP_META, -1 }, d, ndim, sizes, strided ? stride : NULL);
+    if (!t)
+        return face_raise();
+    t->device = where;
+    if (wants && PyObject_IsTrue(wants) > 0 && !tp_set_requires_grad(t, true)) {
+        tp_tensor_unref(t);
+        return face_raise();
+    }
+    return face_wrap_as((PyTypeObject *)cls, t);
+}
+
+PyMethodDef face_tensor_methods[] = {
+    ENTRY(size), ENTRY(stride), ENTRY(dim), ENTRY(ndimension), ENTRY(numel), ENTRY(nelement), ENTRY(element_size),
+    ENTRY(storage_offset), ENTRY(data_ptr), ENTRY(get_device), ENTRY(is_floating_point), ENTRY(is_complex), ENTRY(is_signed),
+    ENTRY(is_inference), ENTRY(is_conj), ENTRY(is_neg), ENTRY(is_shared), ENTRY(is_pinned), ENTRY(has_names), ENTRY(_is_view),
+    ENTRY(_is_zerotensor), ENTRY(is_contiguous), ENTRY(is_set_to), ENTRY(__len__), ENTRY(item), ENTRY(tolist),
+    ENTRY(__complex__), ENTRY(numpy), ENTRY(untyped_storage), ENTRY(requires_grad_), ENTRY(retain_grad), ENTRY(float),
+    ENTRY(double), ENTRY(half), ENTRY(bfloat16), ENTRY(long), ENTRY(int), ENTRY(short), ENTRY(char), ENTRY(byte), ENTRY(bool),
+    ENTRY(cfloat), ENTRY(cdouble), ENTRY(to), ENTRY(cpu), ENTRY(cuda), ENTRY(type_as), ENTRY(type), ENTRY(as_subclass),
+    { "_make_subclass", FAST(make_subclass), METH_FASTCALL | METH_KEYWORDS | METH_STATIC, NULL },
+    { "_make_wrapper_subclass", FAST(make_wrapper_subclass), METH_FASTCALL | METH_KEYWORDS | METH_STATIC, NULL },
+    { 0 },
+};
