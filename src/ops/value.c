@@ -2,6 +2,7 @@
 #include "ops/value.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,0 +1,148 @@
+/* arrange.c - elements in another order: flip, roll, repeat, tril, triu.
+ *
+ * flip and repeat are copies through views with other strides; a negative stride is seen only by the tile loop. */
+#include <string.h>
+
+#include "kernels/dense.h"
+#include "tile/tile.h"
+
+/* A copy between two geometries, strides in elements, beginning at the given offsets. Both have `to`'s type. */
+static void copy_between(const tp_tensor *to, int ndim, const int64_t *size, const int64_t *to_stride, int64_t to_offset,
+                         const tp_tensor *from, const int64_t *from_stride, int64_t from_offset)
+{
+    static const tp_tile_program program = { .input_count = 1, .register_count = 1, .output_count = 1 };
+    int64_t bytes = (int64_t)tp_dtype_bytes((tp_dtype)to->dtype), stride[2][TP_MAX_DIMS];
+    tp_tile_loop loop = { .ndim = (uint8_t)ndim, .compute = (uint8_t)tp_tile_compute((tp_dtype)to->dtype), .size = size };
+    for (int i = 0; i < ndim; i++) {
+        stride[0][i] = to_stride[i] * bytes;
+        stride[1][i] = from_stride[i] * bytes;
+    }
+    loop.operand[0] = (tp_tile_operand){ (char *)tp_tensor_data(to) + to_offset * bytes, to->dtype, stride[0] };
+    loop.operand[1] = (tp_tile_operand){ (char *)tp_tensor_data(from) + from_offset * bytes, from->dtype, stride[1] };
+    tp_tile_run(&program, &loop);
+}
+
+/* flip(self, dims) */
+TP_HOOK_K(tp_k_flip)
+{
+    const tp_tensor *self = arg[0].tensor;
+    int64_t stride[TP_MAX_DIMS], offset = 0;
+    memcpy(stride, self->stride, (size_t)self->ndim * sizeof *stride);
+    for (uint32_t i = 0; i < tp_length(arg[1]); i++) {
+        int d = tp_wrap_dim(tp_as_int(arg[1].list->item[i]), self->ndim);
+        if (self->ndim) {
+            offset += (self->size[d] - 1) * self->stride[d];
+            stride[d] = -self->stride[d];
+        }
+    }
+    if (self->numel)
+        copy_between(out[0], self->ndim, self->size, out[0]->stride, 0, self, stride, offset);
+    return true;
+}
+
+/* One dim at a time, from `from` into `to`: [a b c d e] by 2 is [d e | a b c]. */
+static void roll_dim(tp_tensor *to, const tp_tensor *from, int dim, int64_t shift)
+{
+    int64_t n = from->size[dim], size[TP_MAX_DIMS];
+    shift = tp_int_mod(shift, n);
+    memcpy(size, from->size, (size_t)from->ndim * sizeof *size);
+    size[dim] = n - shift;
+    copy_between(to, to->ndim, size, to->stride, shift * to->stride[dim], from, from->stride, 0);
+    size[dim] = shift;
+    if (shift)
+        copy_between(to, to->ndim, size, to->stride, 0, from, from->stride, (n - shift) * from->stride[dim]);
+}
+
+/* roll(self, shifts, dims); without dims the tensor is rolled as one row. */
+TP_HOOK_K(tp_k_roll)
+{
+    const tp_tensor *self = arg[0].tensor;
+    int64_t shift[TP_MAX_DIMS];
+    int count = tp_as_ints(arg[1], shift, TP_MAX_DIMS, 1), dims = (int)tp_length(arg[2]);
+    if (count < 0)
+        return false;
+    if (!self->numel)
+        return true;
+    if (!dims) {
+        tp_tensor *row = tp_contiguous(self), *to = row ? tp_dense_out(out[0], (tp_dtype)self->dtype) : NULL;
+        if (to) {
+            size_t bytes = tp_dtype_bytes((tp_dtype)self->dtype), split = (size_t)tp_int_mod(shift[0], self->numel) * bytes;
+            size_t all = (size_t)self->numel * bytes;
+            memcpy((char *)tp_tensor_data(to) + split, tp_tensor_data(row), all - split);
+            memcpy(tp_tensor_data(to), (char *)tp_tensor_data(row) + all - split, split);
+        }
+        tp_tensor_unref(row);
+        return tp_dense_done(to, out[0], true);
+    }
+    tp_tensor *from = tp_tensor_ref(self);
+    for (int i = 0; from && i < dims; i++) {
+        tp_tensor *to = i == dims - 1 ? tp_tensor_ref(out[0]) : tp_tensor_new((tp_dtype)self->dtype, self->ndim, self->size);
+        if (to)
+            roll_dim(to, from, tp_wrap_dim(tp_as_int(arg[2].list->item[i]), self->ndim), shift[i]);
+        tp_tensor_unref(from);
+        from = to;
+    }
+    tp_tensor_unref(from);
+    return from != NULL;
+}
+
+/* repeat(self, repeats): the result seen as [repeat, size] pairs of dims, the input standing still along repeats. */
+TP_HOOK_K(tp_k_repeat)
+{
+    const tp_tensor *self = arg[0].tensor;
+    tp_tensor *to = out[0];
+    int64_t size[2 * TP_MAX_DIMS], to_stride[2 * TP_MAX_DIMS], from_stride[2 * TP_MAX_DIMS];
+    int n = 0, missing = to->ndim - self->ndim;
+    if (!to->numel)
+        return true;
+    for (int i = 0; i < to->ndim; i++) {
+        int64_t own = i < missing ? 1 : self->size[i - missing];
+        if (to->size[i] != own) {
+            size[n] = to->size[i] / own;
+            to_stride[n] = to->stride[i] * own;
+            from_stride[n++] = 0;
+        }
+        if (own != 1) {
+            size[n] = own;
+            to_stride[n] = to->stride[i];
+            from_stride[n++] = self->stride[i - missing];
+        }
+    }
+    if (n > TP_MAX_DIMS)
+        return tp_fail(TP_ERR_RUNTIME, "repeat: more than %d dimensions of input and repeats", TP_MAX_DIMS);
+    copy_between(to, n, size, to_stride, 0, self, from_stride, 0);
+    return true;
+}
+
+/* Keeps one triangle of each matrix: a row keeps columns [0, i + diagonal] or [i + diagonal, columns). */
+static bool triangle(const tp_value *arg, tp_tensor *out, bool lower)
+{
+    const tp_tensor *self = arg[0].tensor;
+    tp_tensor *from = tp_contiguous(self), *to = from ? tp_dense_out(out, (tp_dtype)self->dtype) : NULL;
+    int64_t diagonal = tp_as_int(arg[1]);
+    if (to && to->numel) {
+        int64_t rows = self->size[self->ndim - 2], columns = self->size[self->ndim - 1];
+        size_t bytes = tp_dtype_bytes((tp_dtype)self->dtype), line = (size_t)columns * bytes;
+        for (int64_t i = 0; i < self->numel / columns; i++) {
+            int64_t split = i % rows + diagonal + lower;
+            size_t cut = (size_t)(split < 0 ? 0 : split > columns ? columns : split) * bytes;
+            char *row = (char *)tp_tensor_data(to) + (size_t)i * line;
+            const char *source = (const char *)tp_tensor_data(from) + (size_t)i * line;
+            memcpy(lower ? row : row + cut, lower ? source : source + cut, lower ? cut : line - cut);
+            memset(lower ? row + cut : row, 0, lower ? line - cut : cut);
+        }
+    }
+    tp_tensor_unref(from);
+    return tp_dense_done(to, out, true);
+}
+
+/* tril(self, diagonal), triu(self, diagonal) */
+TP_HOOK_K(tp_k_tril)
+{
+    return triangle(arg, out[0], true);
+}
+
+TP_HOOK_K(tp_k_triu)
+{
+    return triangle(arg, out[0], false);
+}

@@ -1,0 +1,139 @@
+/* factory.c - tensors from nothing: filled, counted up, with ones on the diagonal.
+ *
+ * Counting computes each element from its position, never from its neighbour, in i64 for integers and f64 for floats. */
+#include <math.h>
+
+#include "kernels/dense.h"
+
+/* full and its like: the value stands at `at`; opgen passes (value) alone. */
+TP_HOOK_K(tp_k_fill)
+{
+    tp_fill(out[0], tp_as_scalar(arg[0]));
+    return true;
+}
+
+TP_HOOK_K(tp_k_zeros)
+{
+    (void)arg;
+    tp_fill(out[0], tp_scalar_int(0));
+    return true;
+}
+
+TP_HOOK_K(tp_k_ones)
+{
+    (void)arg;
+    tp_fill(out[0], tp_scalar_int(1));
+    return true;
+}
+
+TP_HOOK_K(tp_k_empty)
+{
+    (void)arg, (void)out;
+    return true;
+}
+
+/* PyTorch counts floats in vectors of 32 bytes, two at a time: the first of a vector is rounded to the type, the others are
+ * counted from it. The rest at the end, and halves, are counted from the start. */
+static double count_up(double start, double step, int64_t i, int64_t n, tp_dtype d)
+{
+    int64_t lanes = d == TP_f32 ? 8 : d == TP_f64 ? 4 : 0;
+    if (!lanes || i >= n - n % (2 * lanes))
+        return __builtin_fma(step, (double)i, start);
+    double first = __builtin_fma(step, (double)(i - i % lanes), start);
+    return __builtin_fma(step, (double)(i % lanes), d == TP_f32 ? (double)(float)first : first);
+}
+
+/* arange.start_step(start, end, step, …); the size is known already. */
+TP_HOOK_K(tp_k_arange)
+{
+    tp_dtype d = (tp_dtype)out[0]->dtype;
+    tp_scalar start = tp_as_scalar(arg[0]), step = tp_as_scalar(arg[2]);
+    int64_t n = out[0]->numel, stride = out[0]->ndim ? out[0]->stride[0] : 1;
+    size_t bytes = tp_dtype_bytes(d);
+    char *to = tp_tensor_data(out[0]);
+    if (tp_dtype_is_integral(d)) {
+        int64_t first = tp_scalar_to_int(start), by = tp_scalar_to_int(step);
+        for (int64_t i = 0; i < n; i++)
+            tp_scalar_write(tp_scalar_int((int64_t)((uint64_t)first + (uint64_t)by * (uint64_t)i)), to + (size_t)(i * stride) * bytes, d);
+        return true;
+    }
+    for (int64_t i = 0; i < n; i++)
+        tp_scalar_write(tp_scalar_float(count_up(tp_scalar_to_double(start), tp_scalar_to_double(step), i, n, d)), to + (size_t)(i * stride) * bytes, d);
+    return true;
+}
+
+/* linspace(start, end, steps, …): from both ends to the middle, so that both are exact. */
+TP_HOOK_K(tp_k_linspace)
+{
+    tp_dtype d = (tp_dtype)out[0]->dtype;
+    tp_scalar start = tp_as_scalar(arg[0]), end = tp_as_scalar(arg[1]);
+    int64_t n = out[0]->numel, half = n / 2;
+    size_t bytes = tp_dtype_bytes(d);
+    char *to = tp_tensor_data(out[0]);
+    double a = tp_scalar_to_double(start), b = tp_scalar_to_double(end);
+    if (n == 1) {
+        tp_scalar_write(start, to, d);
+        return true;
+    }
+    for (int64_t i = 0; i < n; i++, to += bytes) {
+        int64_t k = i < half ? i : n - i - 1;
+        double value;
+        if (tp_dtype_is_integral(d)) {
+            double step = (b - a) / (double)(n - 1);
+            value = i < half ? a + step * (double)k : b - step * (double)k;
+        } else if (d == TP_f64) {
+            double step = (b - a) / (double)(n - 1);
+            value = i < half ? __builtin_fma(step, (double)k, a) : __builtin_fma(-step, (double)k, b);
+        } else {
+            float fa = (float)a, fb = (float)b, step = (fb - fa) / (float)(n - 1);
+            value = i < half ? __builtin_fmaf(step, (float)k, fa) : __builtin_fmaf(-step, (float)k, fb);
+        }
+        tp_scalar_write(tp_scalar_float(value), to, d);
+    }
+    return true;
+}
+
+/* eye(n, …), eye.m(n, m, …) */
+TP_HOOK_K(tp_k_eye)
+{
+    (void)arg;
+    tp_dtype d = (tp_dtype)out[0]->dtype;
+    size_t bytes = tp_dtype_bytes(d);
+    tp_fill(out[0], tp_scalar_int(0));
+    for (int64_t i = 0; i < out[0]->size[0] && i < out[0]->size[1]; i++)
+        tp_scalar_write(tp_scalar_int(1), (char *)tp_tensor_data(out[0]) + (size_t)(i * (out[0]->stride[0] + out[0]->stride[1])) * bytes, d);
+    return true;
+}
+
+/* scalar_tensor(s, …) */
+TP_HOOK_K(tp_k_scalar_tensor)
+{
+    tp_scalar_write(tp_as_scalar(arg[0]), tp_tensor_data(out[0]), (tp_dtype)out[0]->dtype);
+    return true;
+}
+
+/* The coordinates of a triangle, row by row: row numbers first, then column numbers. */
+static bool triangle_indices(const tp_value *arg, tp_tensor *out, bool lower)
+{
+    int64_t rows = tp_as_int(arg[0]), columns = tp_as_int(arg[1]), offset = tp_as_int(arg[2]), n = out->size[1], k = 0;
+    tp_tensor *to = tp_dense_out(out, TP_i64);
+    int64_t *at = to ? tp_tensor_data(to) : NULL;
+    for (int64_t i = 0; to && i < rows; i++) {
+        int64_t first = lower ? 0 : i + offset > 0 ? i + offset : 0, last = lower && i + offset + 1 < columns ? i + offset + 1 : columns;
+        for (int64_t j = first; j < last; j++, k++) {
+            at[k] = i;
+            at[n + k] = j;
+        }
+    }
+    return tp_dense_done(to, out, true);
+}
+
+TP_HOOK_K(tp_k_tril_indices)
+{
+    return triangle_indices(arg, out[0], true);
+}
+
+TP_HOOK_K(tp_k_triu_indices)
+{
+    return triangle_indices(arg, out[0], false);
+}

@@ -1,0 +1,167 @@
+/* nonzero.c - nonzero, masked_select and masked_scatter: sizes that depend on data.
+ *
+ * Any type is first brought to a row of bytes, 0 or 1, by a cast; counting and collecting go over those. */
+#include "kernels/nonzero.h"
+
+#include <string.h>
+
+#include "kernels/dense.h"
+#include "ops/promote.h"
+
+/* Bytes 0 or 1 in row-major order. A bool from foreign memory may hold other bytes: they are only compared with 0. */
+static tp_tensor *truths(const tp_tensor *t)
+{
+    return tp_dense(t, TP_b8);
+}
+
+static int64_t count_bytes(const uint8_t *byte, int64_t n)
+{
+    int64_t total = 0;
+    while (n > 0) {
+        int64_t some = n < 4096 ? n : 4096;
+        uint32_t part = 0;
+        for (int64_t i = 0; i < some; i++)
+            part += byte[i] != 0;
+        total += part;
+        byte += some;
+        n -= some;
+    }
+    return total;
+}
+
+bool tp_count_nonzero(const tp_tensor *t, int64_t *count)
+{
+    tp_tensor *b = truths(t);
+    if (b)
+        *count = count_bytes(tp_tensor_data(b), b->numel);
+    tp_tensor_unref(b);
+    return b != NULL;
+}
+
+/* Writes the flat positions of true bytes. */
+static void collect(const uint8_t *byte, int64_t n, int64_t *out)
+{
+    int64_t found = 0, i = 0;
+    for (; i + 8 <= n; i += 8) {
+        uint64_t word;
+        memcpy(&word, byte + i, 8);
+        if (!word)
+            continue;
+        for (int k = 0; k < 8; k++)
+            if (byte[i + k])
+                out[found++] = i + k;
+    }
+    for (; i < n; i++)
+        if (byte[i])
+            out[found++] = i;
+}
+
+/* Turns flat positions, kept in the last column, into coordinates, one column a dim. */
+static void unravel(const tp_tensor *t, int64_t count, int64_t *column)
+{
+    int64_t *flat = column + (t->ndim - 1) * count;
+    for (int d = 0; d + 1 < t->ndim; d++) {
+        int64_t inner = 1;
+        for (int i = d + 1; i < t->ndim; i++)
+            inner *= t->size[i];
+        for (int64_t i = 0; i < count; i++) {
+            column[d * count + i] = flat[i] / inner;
+            flat[i] %= inner;
+        }
+    }
+}
+
+tp_tensor *tp_nonzero(const tp_tensor *t)
+{
+    tp_tensor *b = truths(t), *out = NULL;
+    if (b) {
+        int64_t count = count_bytes(tp_tensor_data(b), b->numel);
+        int64_t size[2] = { count, t->ndim }, stride[2] = { 1, count > 1 ? count : 1 };
+        out = tp_tensor_new_on(t->device, TP_i64, 2, size, stride);
+        if (out && count && t->ndim) {
+            collect(tp_tensor_data(b), b->numel, (int64_t *)tp_tensor_data(out) + (t->ndim - 1) * count);
+            unravel(t, count, tp_tensor_data(out));
+        }
+    }
+    tp_tensor_unref(b);
+    return out;
+}
+
+TP_HOOK_K(tp_k_nonzero)
+{
+    return (out[0] = tp_nonzero(arg[0].tensor)) != NULL;
+}
+
+/* ---- masks that choose elements ---- */
+
+/* Both broadcast to one shape, as row-major tensors. */
+static bool broadcast_pair(const tp_tensor *self, const tp_tensor *mask, tp_tensor **values, tp_tensor **chosen)
+{
+    int ndim = 0;
+    int64_t size[TP_MAX_DIMS];
+    *values = *chosen = NULL;
+    if (!tp_broadcast(&ndim, size, self->ndim, self->size) || !tp_broadcast(&ndim, size, mask->ndim, mask->size))
+        return false;
+    if (!(*values = tp_tensor_new((tp_dtype)self->dtype, ndim, size)) || !(*chosen = tp_tensor_new(TP_b8, ndim, size)))
+        return false;
+    tp_copy(*values, self);
+    tp_copy(*chosen, mask);
+    return true;
+}
+
+/* masked_select(self, mask) */
+TP_HOOK_K(tp_k_masked_select)
+{
+    tp_tensor *values, *chosen;
+    bool ok = broadcast_pair(arg[0].tensor, arg[1].tensor, &values, &chosen);
+    if (ok) {
+        const uint8_t *byte = tp_tensor_data(chosen);
+        int64_t count = count_bytes(byte, chosen->numel);
+        ok = (out[0] = tp_tensor_new((tp_dtype)values->dtype, 1, &count)) != NULL;
+        if (ok && count) {
+            size_t bytes = tp_dtype_bytes((tp_dtype)values->dtype);
+            const char *from = tp_tensor_data(values);
+            char *to = tp_tensor_data(out[0]);
+            for (int64_t i = 0; i < chosen->numel; i++)
+                if (byte[i]) {
+                    memcpy(to, from + (size_t)i * bytes, bytes);
+                    to += bytes;
+                }
+        }
+    }
+    tp_tensor_unref(values);
+    tp_tensor_unref(chosen);
+    return ok;
+}
+
+/* masked_scatter(self, mask, source): elements of source, in order, go where the mask is true. */
+TP_HOOK_K(tp_k_masked_scatter)
+{
+    const tp_tensor *source = arg[2].tensor;
+    tp_tensor *values, *chosen, *supply = NULL;
+    if (source->dtype != arg[0].tensor->dtype)
+        return tp_fail(TP_ERR_RUNTIME, "masked_scatter: expected self and source to have same dtypes but got %s and %s",
+                       tp_dtypes[arg[0].tensor->dtype].title, tp_dtypes[source->dtype].title);
+    bool ok = broadcast_pair(arg[0].tensor, arg[1].tensor, &values, &chosen) && (supply = tp_contiguous(source));
+    if (ok) {
+        const uint8_t *byte = tp_tensor_data(chosen);
+        size_t bytes = tp_dtype_bytes((tp_dtype)values->dtype);
+        if (count_bytes(byte, chosen->numel) > supply->numel)
+            ok = tp_fail(TP_ERR_RUNTIME, "Number of elements of source < number of ones in mask");
+        else if (supply->numel) {
+            const char *from = tp_tensor_data(supply);
+            char *to = tp_tensor_data(values);
+            for (int64_t i = 0; i < chosen->numel; i++)
+                if (byte[i]) {
+                    memcpy(to + (size_t)i * bytes, from, bytes);
+                    from += bytes;
+                }
+        }
+        if (ok)
+            tp_copy(out[0], values);
+    }
+    tp_tensor_unref(supply);
+    tp_tensor_unref(values);
+    tp_tensor_unref(chosen);
+    return ok;
+}

@@ -1,0 +1,233 @@
+/* sort.c - sort and topk along a dim, stable, NaN last.
+ *
+ * Every element becomes an unsigned 64-bit key with the same order (floats by their bits, sign folded, -0 equal to 0, NaN
+ * above all; descending flips the key), so one radix sort serves all types: it goes over the bytes in which the keys of a
+ * row differ, least significant first, and carries the positions along. Short rows are sorted by insertion. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/pool.h"
+#include "kernels/dense.h"
+#include "kernels/element.h"
+
+enum { SHORT = 32, DIGITS = 256 };
+
+typedef struct entry {
+    uint64_t key;
+    int64_t  at;
+} entry;
+
+/* ---- keys ---- */
+static uint64_t key_of_signed(int64_t v) { return (uint64_t)v ^ (uint64_t)1 << 63; }
+
+static uint64_t key_of_f32(float f)
+{
+    uint32_t u;
+    f = f == 0 ? 0 : f;
+    memcpy(&u, &f, 4);
+    return f != f ? UINT32_MAX : u >> 31 ? ~u : u | 0x80000000u;
+}
+
+static uint64_t key_of_f64(double f)
+{
+    uint64_t u;
+    f = f == 0 ? 0 : f;
+    memcpy(&u, &f, 8);
+    return f != f ? UINT64_MAX : u >> 63 ? ~u : u | (uint64_t)1 << 63;
+}
+
+static void read_keys(tp_dtype d, int64_t n, const char *from, int64_t step, bool descending, entry *out)
+{
+    uint64_t flip = descending ? UINT64_MAX : 0;
+#define KEYS(T, expression)                                             \
+    for (int64_t i = 0; i < n; i++, from += step) {                     \
+        T v;                                                            \
+        memcpy(&v, from, sizeof v);                                     \
+        out[i] = (entry){ (expression) ^ flip, i };                     \
+    }                                                                   \
+    break
+    switch (d) {
+    case TP_u8: case TP_b8: KEYS(uint8_t, v);
+    case TP_i8:   KEYS(int8_t, key_of_signed(v));
+    case TP_i16:  KEYS(int16_t, key_of_signed(v));
+    case TP_i32:  KEYS(int32_t, key_of_signed(v));
+    case TP_i64:  KEYS(int64_t, key_of_signed(v));
+    case TP_f16:  KEYS(uint16_t, key_of_f32(tp_half_to_float(v)));
+    case TP_bf16: KEYS(uint16_t, key_of_f32(tp_bfloat_to_float(v)));
+    case TP_f32:  KEYS(float, key_of_f32(v));
+    default:      KEYS(double, key_of_f64(v));
+    }
+#undef KEYS
+}
+
+/* ---- sorting ---- */
+static void insertion_sort(int64_t n, entry *e)
+{
+    for (int64_t i = 1; i < n; i++) {
+        entry moving = e[i];
+        int64_t j = i;
+        for (; j > 0 && e[j - 1].key > moving.key; j--)
+            e[j] = e[j - 1];
+        e[j] = moving;
+    }
+}
+
+/* Sorts e by key; `spare` has the same room. Gives which of the two holds the result. */
+static entry *radix_sort(int64_t n, entry *e, entry *spare)
+{
+    uint64_t all_or = 0, all_and = UINT64_MAX;
+    if (n <= SHORT) {
+        insertion_sort(n, e);
+        return e;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        all_or |= e[i].key;
+        all_and &= e[i].key;
+    }
+    for (int shift = 0; shift < 64; shift += 8) {
+        int64_t start[DIGITS] = { 0 }, total = 0;
+        if (!((all_or ^ all_and) >> shift & 255))
+            continue;
+        for (int64_t i = 0; i < n; i++)
+            start[e[i].key >> shift & 255]++;
+        for (int i = 0; i < DIGITS; i++) {
+            int64_t count = start[i];
+            start[i] = total;
+            total += count;
+        }
+        for (int64_t i = 0; i < n; i++)
+            spare[start[e[i].key >> shift & 255]++] = e[i];
+        entry *swap = e;
+        e = spare;
+        spare = swap;
+    }
+    return e;
+}
+
+/* Brings the k smallest keys to the front, in order of position: those below the k-th key, then as many equal to it as fit. */
+static void keep_smallest(int64_t n, int64_t k, entry *e, entry *spare)
+{
+    uint64_t known = 0, mask = 0;
+    int64_t wanted = k;                             /* rank of the k-th key among those that share the known digits */
+    for (int shift = 56; shift >= 0; shift -= 8) {
+        int64_t count[DIGITS] = { 0 };
+        for (int64_t i = 0; i < n; i++)
+            if ((e[i].key & mask) == known)
+                count[e[i].key >> shift & 255]++;
+        int digit = 0;
+        while (wanted > count[digit])
+            wanted -= count[digit++];
+        known |= (uint64_t)digit << shift;
+        mask |= (uint64_t)255 << shift;
+    }
+    int64_t below = 0, equal = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (e[i].key < known)
+            e[below++] = e[i];
+        else if (e[i].key == known && equal < wanted)
+            spare[equal++] = e[i];
+    memcpy(e + below, spare, (size_t)equal * sizeof *e);
+}
+
+/* ---- rows ---- */
+typedef struct work {
+    const tp_tensor *from;
+    tp_tensor *values, *indices;    /* either may be NULL */
+    entry     *scratch;             /* owned: two rows for each chunk */
+    int64_t    n, keep, rows;       /* elements a row, how many are kept, rows */
+    int        dim;
+    bool       descending, sorted;
+} work;
+
+/* Where row number `row` begins in a tensor: all coordinates but the dim's. */
+static int64_t row_offset(const tp_tensor *t, int dim, int64_t row)
+{
+    int64_t offset = 0;
+    for (int d = t->ndim - 1; d >= 0; d--)
+        if (d != dim) {
+            offset += row % t->size[d] * t->stride[d];
+            row /= t->size[d];
+        }
+    return offset;
+}
+
+static void write_row(const work *w, int64_t row, const entry *e, const char *from, int64_t from_step)
+{
+    size_t bytes = tp_dtype_bytes((tp_dtype)w->from->dtype);
+    if (w->values) {
+        int64_t step = w->values->ndim ? w->values->stride[w->dim] * (int64_t)bytes : 0;
+        char *to = (char *)tp_tensor_data(w->values) + row_offset(w->values, w->dim, row) * (int64_t)bytes;
+        for (int64_t i = 0; i < w->keep; i++)
+            memcpy(to + i * step, from + e[i].at * from_step, bytes);
+    }
+    if (w->indices) {
+        int64_t step = w->indices->ndim ? w->indices->stride[w->dim] : 0;
+        int64_t *to = (int64_t *)tp_tensor_data(w->indices) + row_offset(w->indices, w->dim, row);
+        for (int64_t i = 0; i < w->keep; i++)
+            to[i * step] = e[i].at;
+    }
+}
+
+static void chunk(void *pointer, int64_t index, int64_t count)
+{
+    const work *w = pointer;
+    tp_dtype d = (tp_dtype)w->from->dtype;
+    int64_t bytes = (int64_t)tp_dtype_bytes(d), step = w->from->ndim ? w->from->stride[w->dim] * bytes : 0;
+    entry *e = w->scratch + index * 2 * w->n, *spare = e + w->n;
+    int64_t end = tp_chunk_at(w->rows, index + 1, count);
+    for (int64_t row = tp_chunk_at(w->rows, index, count); row < end; row++) {
+        const char *from = (const char *)tp_tensor_data(w->from) + row_offset(w->from, w->dim, row) * bytes;
+        read_keys(d, w->n, from, step, w->descending, e);
+        if (w->keep < w->n)
+            keep_smallest(w->n, w->keep, e, spare);
+        write_row(w, row, w->sorted ? radix_sort(w->keep, e, spare) : e, from, step);
+    }
+}
+
+static bool run(work *w)
+{
+    int64_t numel = w->from->numel;
+    w->n = w->from->ndim ? w->from->size[w->dim] : 1;
+    w->rows = w->n ? numel / w->n : 0;
+    if (!w->rows || !w->keep)
+        return true;
+    int64_t chunks = tp_chunks_of(w->rows, w->n);
+    chunks = chunks < 64 ? chunks : 64;
+    w->scratch = tp_alloc_array((size_t)(chunks * 2 * w->n), sizeof *w->scratch);
+    if (!w->scratch)
+        return false;
+    tp_pool_run(chunks, chunk, w);
+    tp_free(w->scratch);
+    return true;
+}
+
+static bool check_real(const tp_tensor *t)
+{
+    return !tp_dtype_is_complex((tp_dtype)t->dtype) || tp_fail(TP_ERR_RUNTIME, "Sort currently does not support complex dtypes on CPU");
+}
+
+/* sort(self, dim, descending) */
+TP_HOOK_K(tp_k_sort)
+{
+    const tp_tensor *self = arg[0].tensor;
+    work w = { .from = self, .values = out[0], .indices = out[1], .dim = tp_wrap_dim(tp_as_int(arg[1]), self->ndim),
+               .descending = tp_as_bool(arg[2]), .sorted = true };
+    w.keep = self->ndim ? self->size[w.dim] : 1;
+    return check_real(self) && run(&w);
+}
+
+/* sort.stable(self, *, stable, dim, descending) */
+TP_HOOK_K(tp_k_sort_stable)
+{
+    tp_value plain[3] = { arg[0], arg[2], arg[3] };
+    return tp_k_sort(plain, out);
+}
+
+/* topk(self, k, dim, largest, sorted) */
+TP_HOOK_K(tp_k_topk)
+{
+    const tp_tensor *self = arg[0].tensor;
+    work w = { .from = self, .values = out[0], .indices = out[1], .keep = tp_as_int(arg[1]),
+               .dim = tp_wrap_dim(tp_as_int(arg[2]), self->ndim), .descending = tp_as_bool(arg[3]), .sorted = tp_as_bool(arg[4]) };
+    return check_real(self) && run(&w);
+}
