@@ -1,0 +1,247 @@
+/* scope.c - temporaries of formulas over tensors, and the openings that need no formula. */
+#include "ops/scope.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "gen/ops.h"
+#include "ops/emit.h"
+
+/* ---- owning ---- */
+tp_value tp_scope_own(tp_scope *s, tp_value v)
+{
+    if (s->count < TP_SCOPE_INLINE) {
+        s->item[s->count++] = v;
+        return v;
+    }
+    uint32_t at = s->count - TP_SCOPE_INLINE;
+    if (at == s->room) {
+        uint32_t room = s->room ? 2 * s->room : 32;
+        tp_value *more = tp_realloc_array(s->more, room, sizeof *more);
+        if (!more) {
+            tp_value_unref(v);
+            s->failed = true;
+            return tp_none();
+        }
+        s->more = more;
+        s->room = room;
+    }
+    s->more[at] = v;
+    s->count++;
+    return v;
+}
+
+void tp_scope_keep(tp_scope *s, tp_value *to, tp_value v)
+{
+    *to = tp_none();
+    if (s->failed)
+        return;
+    *to = tp_value_ref(v);
+    if (to->tag == TP_NONE && v.tag != TP_NONE)
+        s->failed = true;
+    else if (s->kept_count < TP_SCOPE_KEPT)
+        s->kept[s->kept_count++] = to;
+}
+
+bool tp_scope_end(tp_scope *s)
+{
+    tp_values_unref(s->item, s->count < TP_SCOPE_INLINE ? s->count : TP_SCOPE_INLINE);
+    if (s->count > TP_SCOPE_INLINE)
+        tp_values_unref(s->more, s->count - TP_SCOPE_INLINE);
+    tp_free(s->more);
+    for (uint32_t i = 0; s->failed && i < s->kept_count; i++) {
+        tp_value_unref(*s->kept[i]);
+        *s->kept[i] = tp_none();
+    }
+    return !s->failed;
+}
+
+/* ---- calling ---- */
+static bool call(tp_scope *s, const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    if (!s->failed && !tp_call(op, arg, result))
+        s->failed = true;
+    return !s->failed;
+}
+
+tp_value tp_scope_call(tp_scope *s, const tp_op *op, const tp_value *arg)
+{
+    tp_value result[16];
+    if (!call(s, op, arg, result))
+        return tp_none();
+    for (int i = 1; i < op->result_count; i++)
+        tp_value_unref(result[i]);
+    return tp_scope_own(s, result[0]);
+}
+
+tp_tensor *tp_scope_tensor(tp_scope *s, const tp_op *op, const tp_value *arg)
+{
+    return tp_as_tensor(tp_scope_call(s, op, arg));
+}
+
+tp_value tp_scope_call_all(tp_scope *s, const tp_op *op, const tp_value *arg)
+{
+    tp_value result[16];
+    if (!call(s, op, arg, result))
+        return tp_none();
+    tp_list *l = tp_list_new(op->result_count);
+    if (!l) {
+        tp_values_unref(result, op->result_count);
+        s->failed = true;
+        return tp_none();
+    }
+    memcpy(l->item, result, op->result_count * sizeof *result);
+    return tp_scope_own(s, tp_of_list(l));
+}
+
+tp_value tp_scope_missing(tp_scope *s, const char *name)
+{
+    if (!s->failed)
+        tp_fail(TP_ERR_UNIMPLEMENTED, "aten::%s is not there yet", name);
+    s->failed = true;
+    return tp_none();
+}
+
+/* ---- boxing ---- */
+static tp_value owned(tp_scope *s, tp_value v)
+{
+    if (v.tag == TP_NONE) {
+        s->failed = true;
+        return v;
+    }
+    return tp_scope_own(s, v);
+}
+
+tp_value tp_scope_list(tp_scope *s, uint32_t count, const tp_value *item)
+{
+    tp_list *l = s->failed ? NULL : tp_list_new(count);
+    if (!l) {
+        s->failed = true;
+        return tp_none();
+    }
+    for (uint32_t i = 0; i < count; i++)
+        l->item[i] = tp_value_ref(item[i]);
+    return tp_scope_own(s, tp_of_list(l));
+}
+
+tp_value tp_scope_ints(tp_scope *s, const tp_ints *l)
+{
+    return s->failed ? tp_none() : owned(s, tp_value_of_ints(l));
+}
+
+tp_value tp_scope_syms(tp_scope *s, const tp_syms *l)
+{
+    return s->failed ? tp_none() : owned(s, tp_value_of_syms(l));
+}
+
+tp_value tp_scope_text(tp_scope *s, const char *text)
+{
+    return s->failed ? tp_none() : owned(s, tp_value_text(text));
+}
+
+/* ---- what formulas say ---- */
+tp_tensor *tp_scope_to_dtype(tp_scope *s, tp_tensor *t, tp_dtype d)
+{
+    if (!t || t->dtype == d)
+        return t;
+    const tp_op *to_copy = tp_op_find("aten", "_to_copy", "");
+    if (!to_copy)
+        return tp_as_tensor(tp_scope_missing(s, "_to_copy"));
+    return tp_scope_tensor(s, to_copy, (tp_value[]){ tp_of_tensor(t), tp_of_dtype(d), tp_none(), tp_none(), tp_none(), tp_bool(false), tp_none() });
+}
+
+tp_tensor *tp_scope_conj(tp_scope *s, tp_tensor *t)
+{
+    if (!t || !tp_dtype_is_complex((tp_dtype)t->dtype))
+        return t;
+    const tp_op *conj = tp_op_find("aten", "_conj", "");
+    return conj ? tp_scope_tensor(s, conj, (tp_value[]){ tp_of_tensor(t) }) : tp_as_tensor(tp_scope_missing(s, "_conj"));
+}
+
+tp_value tp_scope_number_conj(tp_scope *s, tp_value number)
+{
+    return number.tag == TP_COMPLEX ? owned(s, tp_value_complex(number.complex->re, -number.complex->im)) : number;
+}
+
+/* Which dims of `have` a tensor of sizes `want` was spread over: leading ones, and those of size 1. */
+static void spread_dims(const tp_syms *have, const tp_syms *want, tp_ints *dims, bool *bad)
+{
+    int lead = have->count - want->count;
+    for (int i = 0; i < have->count; i++)
+        if (i < lead || (!tp_sym_same(have->item[i], want->item[i - lead]) &&
+                         tp_guard(tp_sym_eq(want->item[i - lead], tp_sym_int(1)), bad) &&
+                         !tp_guard(tp_sym_eq(have->item[i], tp_sym_int(1)), bad)))
+            tp_ints_add(dims, i);
+}
+
+tp_tensor *tp_scope_sum_to(tp_scope *s, tp_tensor *t, const tp_syms *sizes)
+{
+    const tp_op *sum = tp_op_find("aten", "sum", "dim_IntList"), *view = tp_op_find("aten", "view", "");
+    if (!t || s->failed)
+        return t;
+    if (!sum || !view)
+        return tp_as_tensor(tp_scope_missing(s, sum ? "view" : "sum.dim_IntList"));
+    tp_syms have = tp_syms_sizes(t);
+    tp_ints dims = { .count = 0 };
+    spread_dims(&have, sizes, &dims, &s->failed);
+    if (dims.count)
+        t = tp_scope_tensor(s, sum, (tp_value[]){ tp_of_tensor(t), tp_scope_ints(s, &dims), tp_bool(true), tp_none() });
+    if (have.count > sizes->count)
+        t = tp_scope_tensor(s, view, (tp_value[]){ tp_of_tensor(t), tp_scope_syms(s, sizes) });
+    return t;
+}
+
+/* ---- openings ---- */
+bool tp_run_missing(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    char name[128];
+    (void)arg;
+    (void)result;
+    return tp_fail(TP_ERR_UNIMPLEMENTED, "%s has no kernel yet", tp_op_full_name(op, name));
+}
+
+/* The functional op runs; its results are copied into the arguments that the variant writes. */
+bool tp_open_variant(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    tp_scope s = { 0 };
+    const tp_op *base = op->base, *copy = tp_op_find("aten", "copy_", "");
+    int first = op->variant == TP_OUT ? op->arg_count - base->result_count : 0;
+    tp_value made = tp_scope_call_all(&s, base, arg);
+    for (int i = 0; !s.failed && i < op->result_count; i++) {
+        tp_value to = arg[first + i], from = made.list->item[i];
+        if (!copy) {
+            tp_scope_missing(&s, "copy_");
+            break;
+        }
+        if (op->variant == TP_OUT && !tp_tensor_resize(to.tensor, from.tensor->ndim, from.tensor->size))
+            s.failed = true;
+        tp_scope_call(&s, copy, (tp_value[]){ to, from, tp_bool(false) });
+        tp_scope_keep(&s, &result[i], to);
+    }
+    return tp_scope_end(&s);
+}
+
+/* ---- forward mode ---- */
+
+/* A linear op maps tangents as it maps values; an operand without a tangent contributes zeros. */
+bool tp_jvp_linear(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out)
+{
+    tp_scope s = { 0 };
+    tp_value changed[64];
+    const tp_op *zeros = tp_op_find("aten", "zeros_like", "");
+    (void)result;
+    memcpy(changed, arg, op->arg_count * sizeof *arg);
+    for (int i = 0; i < op->arg_count; i++) {
+        if (!(op->differentiable >> i & 1))
+            continue;
+        if (tangent[i].tag != TP_NONE)
+            changed[i] = tangent[i];
+        else if (arg[i].tag == TP_TENSOR)
+            changed[i] = zeros ? tp_scope_call(&s, zeros, (tp_value[]){ arg[i], tp_none(), tp_none(), tp_none(), tp_none(), tp_none() })
+                               : tp_scope_missing(&s, "zeros_like");
+    }
+    tp_value all = tp_scope_call_all(&s, op, changed);
+    for (int i = 0; i < op->result_count; i++)
+        tp_scope_keep(&s, &out[i], s.failed ? tp_none() : all.list->item[i]);
+    return tp_scope_end(&s);
+}
