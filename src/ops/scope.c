@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "gen/ops.h"
 #include "ops/emit.h"
 
@@ -94,6 +95,14 @@ tp_value tp_scope_call_all(tp_scope *s, const tp_op *op, const tp_value *arg)
     return tp_scope_own(s, tp_of_list(l));
 }
 
+tp_value tp_scope_fail(tp_scope *s, tp_err kind, const char *text)
+{
+    if (!s->failed)
+        tp_fail(kind, "%s", text);
+    s->failed = true;
+    return tp_none();
+}
+
 tp_value tp_scope_missing(tp_scope *s, const char *name)
 {
     if (!s->failed)
@@ -124,6 +133,30 @@ tp_value tp_scope_list(tp_scope *s, uint32_t count, const tp_value *item)
     return tp_scope_own(s, tp_of_list(l));
 }
 
+void tp_values_add(tp_scope *s, tp_values *l, tp_value v)
+{
+    if (s->failed)
+        return;
+    if (tp_array_push(l, v))
+        l->item[l->count - 1] = tp_value_ref(v);
+    else
+        s->failed = true;
+}
+
+void tp_values_join(tp_scope *s, tp_values *l, tp_value list)
+{
+    for (uint32_t i = 0; i < tp_length(list); i++)
+        tp_values_add(s, l, list.list->item[i]);
+}
+
+tp_value tp_scope_values(tp_scope *s, tp_values *l)
+{
+    tp_value list = tp_scope_list(s, (uint32_t)l->count, l->item);
+    tp_values_unref(l->item, l->count);
+    tp_array_fini(l);
+    return list;
+}
+
 tp_value tp_scope_ints(tp_scope *s, const tp_ints *l)
 {
     return s->failed ? tp_none() : owned(s, tp_value_of_ints(l));
@@ -150,17 +183,81 @@ tp_tensor *tp_scope_to_dtype(tp_scope *s, tp_tensor *t, tp_dtype d)
     return tp_scope_tensor(s, to_copy, (tp_value[]){ tp_of_tensor(t), tp_of_dtype(d), tp_none(), tp_none(), tp_none(), tp_bool(false), tp_none() });
 }
 
-tp_tensor *tp_scope_conj(tp_scope *s, tp_tensor *t)
+tp_value tp_scope_conj(tp_scope *s, tp_value v)
 {
-    if (!t || !tp_dtype_is_complex((tp_dtype)t->dtype))
-        return t;
+    if (v.tag == TP_COMPLEX)
+        return owned(s, tp_value_complex(v.complex->re, -v.complex->im));
+    if (v.tag != TP_TENSOR || !tp_dtype_is_complex((tp_dtype)v.tensor->dtype))
+        return v;
     const tp_op *conj = tp_op_find("aten", "_conj", "");
-    return conj ? tp_scope_tensor(s, conj, (tp_value[]){ tp_of_tensor(t) }) : tp_as_tensor(tp_scope_missing(s, "_conj"));
+    return conj ? tp_scope_call(s, conj, (tp_value[]){ v }) : tp_scope_missing(s, "_conj");
 }
 
-tp_value tp_scope_number_conj(tp_scope *s, tp_value number)
+tp_value tp_scope_sum(tp_scope *s, tp_value a, tp_value b)
 {
-    return number.tag == TP_COMPLEX ? owned(s, tp_value_complex(number.complex->re, -number.complex->im)) : number;
+    const tp_op *add = tp_op_find("aten", "add", "Tensor");
+    if (a.tag == TP_NONE || b.tag == TP_NONE)
+        return a.tag == TP_NONE ? b : a;
+    return add ? tp_scope_call(s, add, (tp_value[]){ a, b, tp_int(1) }) : tp_scope_missing(s, "add.Tensor");
+}
+
+tp_value tp_scope_geometry(tp_scope *s, const tp_tensor *t)
+{
+    tp_syms size = tp_syms_sizes(t), stride = tp_syms_strides(t);
+    return tp_scope_list(s, 3, (tp_value[]){ tp_scope_syms(s, &size), tp_scope_syms(s, &stride), tp_of_sym(tp_syms_offset(t)) });
+}
+
+tp_syms tp_scope_result_strides(tp_scope *s, const tp_op *op, const tp_value *arg)
+{
+    tp_syms l;
+    tp_sym_geometry g;
+    l.count = 0;
+    if (!s->failed && !op->infer_sym(op, arg, &g))
+        s->failed = true;
+    for (int i = 0; !s->failed && i < g.ndim; i++)
+        tp_syms_add(&l, g.stride[i]);
+    return l;
+}
+
+tp_value tp_scope_gradient(tp_scope *s, const tp_backward *b, int result)
+{
+    tp_value zeros = tp_none();
+    if (s->failed || b->g[result].tag != TP_NONE)
+        return b->g[result];
+    if (!b->zeros(b, result, &zeros)) {
+        s->failed = true;
+        return zeros;
+    }
+    return tp_scope_own(s, zeros);
+}
+
+void tp_scope_keep_wanted(tp_scope *s, tp_backward *b, int arg, tp_value results, int n)
+{
+    if (!s->failed && (b->wanted >> arg & 1) && results.tag != TP_NONE)
+        tp_scope_keep(s, &b->grad[arg], tp_item(results, n, &s->failed));
+}
+
+tp_value tp_scope_tangent(tp_scope *s, const tp_value *arg, const tp_value *tangent, int i)
+{
+    if (tangent[i].tag != TP_NONE || arg[i].tag != TP_TENSOR)
+        return tangent[i];
+    const tp_op *zeros = tp_op_find("aten", "zeros_like", "");
+    return zeros ? tp_scope_call(s, zeros, (tp_value[]){ arg[i], tp_none(), tp_none(), tp_none(), tp_none(), tp_none() })
+                 : tp_scope_missing(s, "zeros_like");
+}
+
+tp_sym tp_sizes_at(tp_value sizes, int64_t i, bool *bad)
+{
+    int64_t n = tp_length(sizes);
+    return n ? tp_sym_read(sizes.list->item[tp_wrap(i, n, bad)]) : tp_sym_int(tp_wrap(i, n, bad));
+}
+
+tp_sym tp_sizes_product(tp_value sizes)
+{
+    tp_sym n = tp_sym_int(1);
+    for (uint32_t i = 0; i < tp_length(sizes); i++)
+        n = tp_sym_mul(n, tp_sym_read(sizes.list->item[i]));
+    return n;
 }
 
 /* Which dims of `have` a tensor of sizes `want` was spread over: leading ones, and those of size 1. */
@@ -203,9 +300,10 @@ bool tp_run_missing(const tp_op *op, const tp_value *arg, tp_value *result)
 /* The functional op runs; its results are copied into the arguments that the variant writes. */
 bool tp_open_variant(const tp_op *op, const tp_value *arg, tp_value *result)
 {
-    tp_scope s = { 0 };
+    tp_scope s;
     const tp_op *base = op->base, *copy = tp_op_find("aten", "copy_", "");
     int first = op->variant == TP_OUT ? op->arg_count - base->result_count : 0;
+    tp_scope_start(&s);
     tp_value made = tp_scope_call_all(&s, base, arg);
     for (int i = 0; !s.failed && i < op->result_count; i++) {
         tp_value to = arg[first + i], from = made.list->item[i];
@@ -226,10 +324,11 @@ bool tp_open_variant(const tp_op *op, const tp_value *arg, tp_value *result)
 /* A linear op maps tangents as it maps values; an operand without a tangent contributes zeros. */
 bool tp_jvp_linear(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out)
 {
-    tp_scope s = { 0 };
+    tp_scope s;
     tp_value changed[64];
     const tp_op *zeros = tp_op_find("aten", "zeros_like", "");
     (void)result;
+    tp_scope_start(&s);
     memcpy(changed, arg, op->arg_count * sizeof *arg);
     for (int i = 0; i < op->arg_count; i++) {
         if (!(op->differentiable >> i & 1))

@@ -1,5 +1,5 @@
 """One .op file becomes one .c file."""
-from . import emit_infer, emit_tensors
+from . import emit_formulas, emit_infer
 from .emit_tables import Tables
 
 HOOKS = {"k": "K", "c": "C", "s": "S", "d": "D", "v": "V", "j": "J"}
@@ -38,7 +38,7 @@ def emit_entry(tables, world, op):
         name, text = emit_infer.emit_check(model, world, symbol)
         functions["check"] = name
         out.append(text.rstrip("\n"))
-    text, more = emit_tensors.emit_functions(op, world, functions)
+    text, more = emit_formulas.emit_functions(op, world, functions)
     out += text
     functions.update(more)
     return out, functions
@@ -56,7 +56,7 @@ def emit_file(world, file, prims, source):
             text, shared = emit_entry(tables, world, op)
             lines += text
         lines += tables.schema_tables(op)
-        lines += tables.op_struct(op, emit_tensors.for_variant(op, shared))
+        lines += tables.op_struct(op, emit_formulas.for_variant(op, shared))
         parts.append("\n".join(lines))
     head = [f"/* From {source}. Written by tools/opgen: change the source, not this file. */", '#include "gen/ops.h"',
             '#include "ops/emit.h"', ""]

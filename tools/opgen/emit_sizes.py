@@ -610,10 +610,9 @@ class Sizes:
                 self.loop(over.items[0], inner)
                 return
             at = self.fresh("at")
-            if over.kind == "tensors":
+            if over.kind in ("tensors", "values"):
                 self.body.open(f"for (uint32_t {at} = 0; {at} < tp_length({over.text}); {at}++)")
-                self.body.add(f"tp_tensor *{var} = tp_as_tensor({over.text}.list->item[{at}]);")
-                self.bound.append({f.var: Val("tensor", var, var, f"{over.text}.list->item[{at}]")})
+                self.bound.append({f.var: self.loop_item(over, var, at)})
             elif over.kind in ("ints", "syms"):
                 over = self.temp(over, "list")
                 self.body.open(f"for (int {at} = 0; {at} < {over.text}.count; {at}++)")
@@ -625,6 +624,12 @@ class Sizes:
         self.tested(f, each)
         self.bound.pop()
         self.body.close()
+
+    def loop_item(self, over, var, at):
+        if over.kind == "values":
+            return Val("value", f"{over.text}.list->item[{at}]")
+        self.body.add(f"tp_tensor *{var} = tp_as_tensor({over.text}.list->item[{at}]);")
+        return Val("tensor", var, var, f"{over.text}.list->item[{at}]")
 
     def tested(self, f, each):
         if f.test is not None:

@@ -1,4 +1,5 @@
 """Writing C: lines with an indent, blocks, and text literals."""
+import re
 
 
 def quote(text):
@@ -51,5 +52,20 @@ def wrapped(items, indent="    ", width=116):
     return "\n".join(lines + [line.rstrip()])
 
 
+def without_unused(lines):
+    """A value that nobody reads is computed for what it does, or not at all."""
+    text, out, changed = "\n".join(lines), [], False
+    for line in lines:
+        m = re.match(r"( *)tp_(?:value|syms|ints) (\w+) = (.*);$", line)
+        if m and len(re.findall(rf"(?<![\w.>]){m[2]}\b", text)) == 1:
+            changed = True
+            if not m[3].startswith("tp_scope_"):
+                continue
+            line = f"{m[1]}(void){m[3]};"
+        out.append(line)
+    return without_unused(out) if changed else out
+
+
 def function(head, body):
+    body.lines = without_unused(body.lines)
     return head + "\n{\n" + "\n".join(body.lines) + "\n}\n"
