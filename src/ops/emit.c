@@ -67,7 +67,7 @@ bool tp_text_same(const char *a, const char *b)
     return a && b && strcmp(a, b) == 0;
 }
 
-bool tp_number_equal(tp_value a, tp_value b)
+bool tp_number_equal_slow(tp_value a, tp_value b)
 {
     if (a.tag == TP_SYM || b.tag == TP_SYM)
         return a.tag == b.tag && a.sym == b.sym;
@@ -116,6 +116,11 @@ tp_value tp_number_product(tp_value a, tp_value b)
 tp_value tp_number_quotient(tp_value a, tp_value b)
 {
     return tp_float(tp_as_double(a) / tp_as_double(b));
+}
+
+tp_value tp_number_log(tp_value v)
+{
+    return tp_float(log(tp_as_double(v)));
 }
 
 int64_t tp_wrap(int64_t dim, int64_t ndim, bool *bad)
@@ -373,6 +378,57 @@ bool tp_ints_view(tp_ints *strides, const tp_tensor *t, const tp_ints *sizes, bo
     strides->count = sizes->count;
     return !*bad && t && sizes->count <= TP_MAX_DIMS &&
            tp_strides_view(t->ndim, t->size, t->stride, sizes->count, sizes->item, strides->item);
+}
+
+/* ---- orders of dims ---- */
+bool tp_ints_distinct(const tp_ints *l)
+{
+    for (int i = 0; i < l->count; i++)
+        for (int j = 0; j < i; j++)
+            if (l->item[i] == l->item[j])
+                return false;
+    return true;
+}
+
+tp_ints tp_ints_sorted(const tp_ints *dims, int64_t ndim, bool *bad)
+{
+    tp_ints out = { .count = 0 };
+    uint64_t mask = dims->count ? dims_mask((int)ndim, dims, bad) : 0;
+    for (int i = 0; i < ndim; i++)
+        if (mask >> i & 1)
+            tp_ints_add(&out, i);
+    return out;
+}
+
+tp_ints tp_ints_inverse(const tp_ints *order)
+{
+    tp_ints out = *order;
+    for (int i = 0; i < order->count; i++)
+        if (order->item[i] >= 0 && order->item[i] < order->count)
+            out.item[order->item[i]] = i;
+    return out;
+}
+
+tp_ints tp_ints_moved(int64_t ndim, const tp_ints *from, const tp_ints *to, bool *bad)
+{
+    tp_ints order = { .count = (int)ndim };
+    uint64_t taken = 0, placed = 0;
+    for (int i = 0; i < from->count && i < to->count; i++) {
+        int64_t f = tp_wrap(from->item[i], ndim, bad), t = tp_wrap(to->item[i], ndim, bad);
+        if (((taken >> f & 1) || (placed >> t & 1)) && !*bad)
+            *bad = !tp_fail(TP_ERR_RUNTIME, "movedim: repeated dim in `%s`", taken >> f & 1 ? "source" : "destination");
+        taken |= (uint64_t)1 << f;
+        placed |= (uint64_t)1 << t;
+        order.item[t] = f;
+    }
+    for (int64_t at = 0, d = 0; at < ndim; at++) {
+        if (placed >> at & 1)
+            continue;
+        while (taken >> d & 1)
+            d++;
+        order.item[at] = d++;
+    }
+    return order;
 }
 
 /* ---- results ---- */

@@ -28,6 +28,7 @@ static inline int64_t tp_int_read(tp_value v) { return v.tag == TP_NONE ? 0 : tp
 static inline double tp_float_read(tp_value v) { return v.tag == TP_NONE ? 0 : tp_as_double(v); }
 static inline const char *tp_str_read(tp_value v) { return v.tag == TP_STRING ? v.string->text : NULL; }
 static inline tp_dtype tp_dtype_read(tp_value v) { return v.tag == TP_DTYPE_VALUE ? (tp_dtype)v.i : TP_DTYPE_NONE; }
+static inline tp_format tp_format_read(tp_value v) { return v.tag == TP_FORMAT_VALUE ? (tp_format)v.i : TP_FORMAT_PRESERVE; }
 static inline tp_device tp_device_read(tp_value v, tp_device otherwise) { return v.tag == TP_DEVICE ? v.device : otherwise; }
 static inline tp_sym tp_sym_read(tp_value v) { return v.tag == TP_SYM ? (tp_sym){ v.sym } : tp_sym_int(tp_int_read(v)); }
 static inline tp_value tp_of_sym(tp_sym x)
@@ -56,7 +57,11 @@ bool tp_guard(tp_sym condition, bool *bad);                     /* decides, and 
 int64_t tp_sym_fixed(tp_sym x, bool *bad);                      /* specialises */
 tp_sym tp_sym_fresh(tp_sym low, tp_sym high, bool *bad);        /* a size that depends on data */
 bool tp_text_same(const char *a, const char *b);                /* NULL: absent, unlike any text */
-bool tp_number_equal(tp_value a, tp_value b);
+bool tp_number_equal_slow(tp_value a, tp_value b);
+static inline bool tp_number_equal(tp_value a, tp_value b)
+{
+    return a.tag == TP_INT && b.tag == TP_INT ? a.i == b.i : tp_number_equal_slow(a, b);
+}
 int  tp_number_compare(tp_value a, tp_value b);                 /* of real numbers */
 bool tp_number_fits(tp_value number, tp_dtype d);               /* its kind is not above that of d */
 static inline bool tp_number_is_integral(tp_value v) { return v.tag == TP_BOOL || v.tag == TP_INT || v.tag == TP_SYM; }
@@ -65,6 +70,7 @@ tp_value tp_number_sum(tp_value a, tp_value b);
 tp_value tp_number_difference(tp_value a, tp_value b);
 tp_value tp_number_product(tp_value a, tp_value b);
 tp_value tp_number_quotient(tp_value a, tp_value b);
+tp_value tp_number_log(tp_value v);                             /* of real numbers */
 int64_t tp_wrap(int64_t dim, int64_t ndim, bool *bad);          /* negative dims; IndexError */
 
 /* ---- tensors; NULL, the value after a failure, is as good as an empty one ---- */
@@ -128,6 +134,12 @@ tp_syms tp_syms_expanded(const tp_syms *have, const tp_syms *want, bool *bad);
 /* Can t be seen with these sizes? Fills `strides` when so. */
 bool tp_ints_view(tp_ints *strides, const tp_tensor *t, const tp_ints *sizes, bool *bad);
 bool tp_syms_view(tp_syms *strides, const tp_tensor *t, const tp_syms *sizes, bool *bad);
+
+/* Orders of dims. */
+bool tp_ints_distinct(const tp_ints *l);
+tp_ints tp_ints_sorted(const tp_ints *dims, int64_t ndim, bool *bad);   /* wrapped, rising */
+tp_ints tp_ints_inverse(const tp_ints *order);
+tp_ints tp_ints_moved(int64_t ndim, const tp_ints *from, const tp_ints *to, bool *bad);    /* movedim */
 
 /* ---- results ---- */
 void tp_geometry_start(tp_geometry *g, tp_dtype d, const tp_ints *sizes, tp_device device, bool *bad);     /* row-major */

@@ -344,3 +344,15 @@ bool tp_jvp_linear(const tp_op *op, const tp_value *arg, const tp_value *tangent
         tp_scope_keep(&s, &out[i], s.failed ? tp_none() : all.list->item[i]);
     return tp_scope_end(&s);
 }
+
+tp_value tp_scope_piece(tp_scope *s, tp_open_fn *piece, const tp_value *arg)
+{
+    tp_value result = tp_none();
+    if (s->failed)
+        return result;
+    if (!piece(NULL, arg, &result)) {
+        s->failed = true;
+        return tp_none();
+    }
+    return tp_scope_own(s, result);
+}

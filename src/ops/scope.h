@@ -38,6 +38,8 @@ tp_value tp_scope_call(tp_scope *s, const tp_op *op, const tp_value *arg);
 tp_tensor *tp_scope_tensor(tp_scope *s, const tp_op *op, const tp_value *arg);
 /* All results, as a list that the scope owns. */
 tp_value tp_scope_call_all(tp_scope *s, const tp_op *op, const tp_value *arg);
+/* A piece of a formula that is written in C (`c tp_d_x(…)`): its one result, borrowed from the scope. */
+tp_value tp_scope_piece(tp_scope *s, tp_open_fn *piece, const tp_value *arg);
 /* Hands a value to the scope: it will be released. Gives it back, borrowed. */
 tp_value tp_scope_own(tp_scope *s, tp_value v);
 /* A list of these values. */

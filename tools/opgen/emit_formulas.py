@@ -4,7 +4,7 @@ from .emit_infer import Rules, finish, needed_lets
 from .emit_sizes import Val, bare
 from .emit_tables import camel
 from .emit_tensors import Lazy, Tensors, tensor
-from .emit_text import Body, function, quote
+from .emit_text import Body, function, quote, used_prelude
 
 OPEN_HEAD = "(const tp_op *op, const tp_value *arg, tp_value *result)"
 SAVES = {"sizes": "SIZES", "strides": "STRIDES", "dtype": "DTYPE", "options": "OPTIONS", "geometry": "GEOMETRY"}
@@ -18,7 +18,7 @@ def make_function(head, t, unused=(), lead=()):
         body.add(line)
     body.add("tp_scope s;")
     body.add("tp_scope_start(&s);")
-    for _, line in t.prelude.values():
+    for line in used_prelude(t.prelude, t.body):
         body.add(line)
     body.put(t.body)
     return function(head, body)
@@ -116,7 +116,7 @@ def emit_inverse(model, world, symbol):
     t.body.add("return tp_scope_end(&s);")
     head = f"static bool {symbol}_inverse(const tp_op *op, const tp_value *arg, tp_tensor *base, tp_tensor *fresh, int64_t k, tp_value *out)"
     text = make_function(head, t)
-    unused = [w for w in ("op", "arg", "base", "k") if not uses(text, w)]
+    unused = [w for w in ("op", "arg", "base", "fresh", "k") if not uses(text, w)]
     return f"{symbol}_inverse", text.replace("{\n", "{\n" + "".join(f"    (void){w};\n" for w in unused), 1)
 
 
@@ -172,7 +172,7 @@ class Backward(Tensors):
                 return self.result_value(self.schema.result_index(node.name))
             if node.name == "g":
                 return self.gradient(0)
-            if node.name == "mask":
+            if node.name == "mask" and self.schema.index("mask") < 0:
                 return Val("list", items=[Val("bool", f"(b->wanted >> {i} & 1)") for i in self.group])
         return super().on_Name(node)
 

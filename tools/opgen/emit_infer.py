@@ -1,7 +1,7 @@
 """Shape rules, checks and the choice of a form: the C functions that come from `check`, `result`, `let`."""
 from .ast import Binary, Call, Error, Like, List, Literal, Mistake, Name, Order, walk
 from .emit_sizes import CLASSES, Sizes, Val, bare
-from .emit_text import Body, function, quote
+from .emit_text import Body, function, quote, used_prelude
 from .model import names_in
 
 GROUPS = {"float": "TP_ANY_FLOAT", "complex": "TP_ANY_COMPLEX", "integral": "TP_ANY_INTEGRAL", "bool": "TP_ANY_BOOL",
@@ -15,7 +15,7 @@ def finish(head, sizes, tail=(), lead=()):
         body.add(line)
     if sizes.uses_bad:
         body.add("bool bad = false;")
-    for _, line in sizes.prelude.values():
+    for line in used_prelude(sizes.prelude, sizes.body):
         body.add(line)
     if body.lines:
         body.add("")
@@ -102,7 +102,7 @@ class Rules(Sizes):
             self.strides(i, node.args[2], prefix)
         if "offset" in keywords:
             self.body.add(f"out[{i}].offset = {self.number(self.compile(keywords['offset']))};")
-        elif self.model.kind == "view":
+        elif self.model.kind == "view" or self.model.word("view"):
             t = self.argument(0)
             self.body.add(f"out[{i}].offset = {self.lists}_offset({t.text});")
 

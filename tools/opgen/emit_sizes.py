@@ -57,7 +57,7 @@ class Sizes:
     def __init__(self, model, world, body, symbolic=False):
         self.model, self.world, self.body, self.symbolic = model, world, body, symbolic
         self.schema = model.schema
-        self.prelude, self.bound, self.used_names, self.counter = {}, [{}], set(), 0
+        self.prelude, self.bound, self.used_names = {}, [{}], set()
         self.read_from = "arg"
         self.uses_bad = False
         self.depth = 0
@@ -133,6 +133,8 @@ class Sizes:
             return "dtype", f"tp_dtype_read({box})"
         if base in ("Scalar", "number"):
             return "scalar", box
+        if base == "MemoryFormat":
+            return "format", f"tp_format_read({box})"
         return "value", box
 
     def lookup(self, name):
@@ -534,7 +536,7 @@ class Sizes:
 
     def numbers_of(self, node, items):
         """Are the items numbers? Looked at by compiling a copy that is thrown away."""
-        saved = self.body, self.counter, set(self.used_names), [dict(b) for b in self.bound], dict(self.prelude)
+        saved = self.body, [dict(b) for b in self.bound]
         self.body = Body()
         try:
             kinds = set()
@@ -547,7 +549,7 @@ class Sizes:
                     kinds.add({"ints": "int", "syms": "sym"}.get(v.kind, v.kind) if isinstance(i, Star) else v.kind)
             return kinds <= {"int", "sym", "list", "none", "bool"}
         finally:
-            self.body, self.counter, self.used_names, self.bound, self.prelude = saved
+            self.body, self.bound = saved
 
     def fill(self, name, items, node):
         """Statements that add the items; true when one is symbolic."""
@@ -1014,6 +1016,31 @@ class Sizes:
             return Val("sym", f"tp_sym_fresh({low}, {high}, {self.bad_place})")
         self.unknown = True
         return Val("int", "0")
+
+    def call_bytes(self, node):
+        return Val("int", f"(int64_t)tp_dtype_bytes({self.as_dtype(self.compile(node.args[0]), node)})")
+
+    def call_distinct(self, node):
+        v = self.as_list(self.compile(node.args[0]), node)
+        return Val("bool", f"tp_ints_distinct(&{v.text})")
+
+    def call_sorted_dims(self, node):
+        """Dims wrapped and in rising order."""
+        v = self.as_list(self.compile(node.args[0]), node)
+        n = self.as_int(self.compile(node.args[1]), node)
+        return self.temp(Val("ints", f"tp_ints_sorted(&{v.text}, {bare(n)}, {self.bad_place})"), "dims")
+
+    def call_inverse_order(self, node):
+        v = self.as_list(self.compile(node.args[0]), node)
+        return self.temp(Val("ints", f"tp_ints_inverse(&{v.text})"), "order")
+
+    def call_moved_order(self, node):
+        n = self.as_int(self.compile(node.args[0]), node)
+        a, b = (self.as_list(self.compile(x), node) for x in node.args[1:])
+        return self.temp(Val("ints", f"tp_ints_moved({bare(n)}, &{a.text}, &{b.text}, {self.bad_place})"), "order")
+
+    def call_log_number(self, node):
+        return Val("scalar", f"tp_number_log({self.as_scalar(self.compile(node.args[0])).text})")
 
     def call_trailing(self, node):
         return self.compile(node.args[0])

@@ -116,7 +116,7 @@ class Tables:
             select = f", .select = {name}"
         mask = sum(1 << i for i in emit_infer.promoting(model))
         base = {"promote": "TP_PROMOTE", "float": "TP_PROMOTE_FLOAT", "into": "TP_PROMOTE_INTO", "same": "TP_PROMOTE_SAME"}
-        how = [w for w in base if model.word(w) is not None] or ["promote"]
+        how = [w for w, _ in model.words if w in base] or ["promote"]
         to = model.word("to")
         target = "TP_DTYPE_NONE"
         if to:
@@ -191,7 +191,7 @@ class Tables:
             return "tp_run_variant" if op.base else "tp_run_metadata"
         if kernel:
             return "tp_run_kernel" if kernel.data["if"] is None else f"{(op.base or op).symbol}_run"
-        if model.kind == "view" and emit_infer.has_infer(model):
+        if (model.kind == "view" or model.word("view")) and emit_infer.has_infer(model):
             return "tp_run_view"
         if model.decomps or model.traced:
             return "tp_run_open"

@@ -93,6 +93,16 @@ class Tensors(Sizes):
             return f"tp_scope_list(&s, {len(v.items)}, (tp_value[]){{ {', '.join(self.to_value(i) for i in v.items)} }})"
         return super().to_value(v)
 
+    # ---- a formula's piece in C: the hook gets the listed values, boxed, and gives one ----
+    def on_CFun(self, node):
+        if not node.name.startswith("tp_d_"):
+            return super().on_CFun(node)
+        self.world.hooks.add(node.name)
+        values = [self.to_value(self.compile(a)) for a in node.args or []]
+        name = self.fresh("piece")
+        self.body.add(f"tp_value {name} = tp_scope_piece(&s, {node.name}, (tp_value[]){{ {', '.join(values)} }});")
+        return tensor(name)
+
     # ---- choices between tensors are made between boxed values: a number may stand in for a tensor ----
     def choose(self, test, yes, no, node):
         self.body.depth += 1
@@ -374,9 +384,26 @@ class Tensors(Sizes):
         first, _ = self.within(lambda: self.compile(node.args[0]))
         return self.call_op(node) if first.kind == "tensor" else numbers(node)
 
-    def call_copy_through(self, node):
+    def call_unsqueeze_each(self, node):
+        """One unsqueeze after the other, at rising dims."""
+        v, dims = self.compile(node.args[0]), self.as_list(self.compile(node.args[1]), node)
+        name, at = self.fresh("wide"), self.fresh("at")
+        self.body.add(f"tp_value {name} = {self.to_value(v)};")
+        self.body.open(f"for (int {at} = 0; {at} < {dims.text}.count; {at}++)")
+        step = self.call_values("unsqueeze", [tensor(name), Val(dims.kind[:-1], f"{dims.text}.item[{at}]")], [], node)
+        self.body.add(f"{name} = {self.to_value(step)};")
+        self.body.close()
+        return tensor(name)
+
+    def call_write_through(self, node):
+        """write_through(x, view(_, …), y): x itself, with y written where the view looks."""
+        return self.call_copy_through(node, False)
+
+    def call_copy_through(self, node, copied=True):
         """copy_through(x, view(_, …), y): a clone of x with y written where the view looks."""
-        clone = self.call_values("clone", [self.compile(node.args[0])], [], node)
+        clone = self.temp(self.compile(node.args[0]), "whole")
+        if copied:
+            clone = self.call_values("clone", [clone], [], node)
         self.bound.append({"_": clone})
         view = self.compile(node.args[1])
         self.bound.pop()

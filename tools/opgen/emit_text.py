@@ -54,7 +54,7 @@ def wrapped(items, indent="    ", width=116):
 
 def without_unused(lines):
     """A value that nobody reads is computed for what it does, or not at all."""
-    text, out, changed = "\n".join(lines), [], False
+    text, out, changed = re.sub(r'"(?:\\.|[^"\\])*"', '""', "\n".join(lines)), [], False
     for line in lines:
         m = re.match(r"( *)tp_(?:value|syms|ints) (\w+) = (.*);$", line)
         if m and len(re.findall(rf"(?<![\w.>]){m[2]}\b", text)) == 1:
@@ -64,6 +64,13 @@ def without_unused(lines):
             line = f"{m[1]}(void){m[3]};"
         out.append(line)
     return without_unused(out) if changed else out
+
+
+def used_prelude(prelude, body):
+    """The lines of a prelude whose variables are read."""
+    lines = [line for _, line in prelude.values()]
+    text = re.sub(r'"(?:\\.|[^"\\])*"', '""', "\n".join(lines + body.lines))
+    return [line for name, line in prelude.values() if len(re.findall(rf"(?<![\w.>]){name}\b", text)) > 1]
 
 
 def function(head, body):
