@@ -79,6 +79,8 @@ typedef struct tp_pointwise {
     const tp_tile_form *form;
     /* Which form serves this call; NULL when there is one. -1: the error is set. */
     int (*select)(const tp_value *arg, tp_dtype common);
+    /* Another rule of promotion for some calls (div with a rounding mode); NULL, or a result of NULL: this one. */
+    const struct tp_pointwise *(*pick)(const tp_value *arg);
 } tp_pointwise;
 enum { TP_TO_REAL = 254 };
 
@@ -118,7 +120,8 @@ typedef enum tp_save_what {
 } tp_save_what;
 
 typedef struct tp_save {
-    uint8_t what, index;
+    uint8_t  what, index;
+    uint64_t readers;           /* arguments whose formulas read it: saved only when one of them wants a gradient */
 } tp_save;
 
 /* A running backward formula. `grad` has one entry per argument; a formula fills those whose bit in `wanted` is set, or

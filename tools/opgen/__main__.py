@@ -1,0 +1,76 @@
+"""python -m opgen --prims src/tile/prims.def --out build/gen src/ops/*.op: writes one .c per .op file, ops.h and table.c.
+
+A file whose text has not changed is left alone, so the build compiles only what an edit touched."""
+import argparse
+import os
+import sys
+
+from .ast import Mistake
+from .emit_elements import read_prims
+from .emit_file import emit_file
+from .emit_tables import emit_header, emit_table
+from .grammar import parse
+from .model import File, World
+
+
+def read_world(paths, root="."):
+    files = []
+    for path in paths:
+        with open(path, encoding="utf-8") as f:
+            name = os.path.relpath(path, root)
+            files.append(File(name, parse(f.read(), name)))
+    world = World(files)
+    world.hooks, world.kernels, world.unrunnable = set(), {}, []
+    return world
+
+
+def generate(world, prims):
+    """Output name -> text."""
+    out = {}
+    for file in world.files:
+        base = os.path.splitext(os.path.basename(file.name))[0]
+        out[f"ops_{base}.c"] = emit_file(world, file, prims, file.name)
+    out["ops.h"] = emit_header(world)
+    out["ops_table.c"] = emit_table(world)
+    return out
+
+
+def write_changed(path, text):
+    try:
+        with open(path, encoding="utf-8") as f:
+            if f.read() == text:
+                return
+    except OSError:
+        pass
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def main(argv):
+    parser = argparse.ArgumentParser(prog="opgen")
+    parser.add_argument("--prims", required=True)
+    parser.add_argument("--out", help="folder of the output; without it the files are only checked")
+    parser.add_argument("--root", default=".", help="paths in messages are relative to it")
+    parser.add_argument("--missing", action="store_true", help="list ops that formulas call and no file defines")
+    parser.add_argument("files", nargs="*")
+    options = parser.parse_args(argv)
+    try:
+        world = read_world(options.files, options.root)
+        texts = generate(world, read_prims(options.prims))
+    except Mistake as mistake:
+        print(mistake, file=sys.stderr)
+        return 1
+    if options.missing:
+        for name, where in sorted(world.missing.items()):
+            print(f"{where}: {name} is not defined")
+        for op in world.unrunnable:
+            print(f"{op.where}: {op.schema.full} has no way to run")
+    if options.out:
+        os.makedirs(options.out, exist_ok=True)
+        for name, text in texts.items():
+            write_changed(os.path.join(options.out, name), text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,71 @@
+"""One .op file becomes one .c file."""
+from . import emit_formulas, emit_infer
+from .emit_tables import Tables
+
+HOOKS = {"k": "K", "c": "C", "s": "S", "d": "D", "v": "V", "j": "J"}
+
+
+def kernel_hook(model):
+    """The prototype of a kernel; one whose results are no tensors makes the boxed results itself."""
+    tensors = all(r.type.base == "Tensor" and not r.type.is_list for r in model.schema.results)
+    return "K" if tensors else "D"
+
+
+def emit_entry(tables, world, op):
+    """Functions and tables shared by an op and its variants, then their structs."""
+    model, out, functions = op.entry, [], {}
+    symbol = op.symbol
+    kernel = model.column("kernel")
+    if kernel:
+        hook = kernel_hook(model)
+        world.kernels[kernel.data["name"]] = hook
+        if hook == "K":
+            functions["kernel"] = kernel.data["name"]
+    infer = emit_infer.has_infer(model)
+    if model.kind == "pointwise" and (model.exprs or kernel and not infer):
+        out += tables.pointwise(op)
+        if not infer:
+            functions["infer"] = "tp_infer_pointwise"
+            functions["infer_sym"] = "tp_infer_pointwise_sym"
+    if model.column("reduce"):
+        out += tables.reducing(op)
+    if infer:
+        for field, symbolic in (("infer", False), ("infer_sym", True)):
+            name, text = emit_infer.emit_infer(model, world, symbol, symbolic)
+            functions[field] = name
+            out.append(text.rstrip("\n"))
+    elif model.columns_of("check") or model.column("dtypes"):
+        name, text = emit_infer.emit_check(model, world, symbol)
+        functions["check"] = name
+        out.append(text.rstrip("\n"))
+    text, more = emit_formulas.emit_functions(op, world, functions)
+    out += text
+    functions.update(more)
+    return out, functions
+
+
+def emit_file(world, file, prims, source):
+    tables = Tables(world, prims)
+    world.hooks, world.kernels = set(), {}
+    parts = []
+    shared = {}
+    for op in file.ops:
+        lines = []
+        if op.base is None:
+            lines.append(f"/* ---- {op.schema.full}: from {op.where} ---- */")
+            text, shared = emit_entry(tables, world, op)
+            lines += text
+        lines += tables.schema_tables(op)
+        lines += tables.op_struct(op, emit_formulas.for_variant(op, shared))
+        parts.append("\n".join(lines))
+    head = [f"/* From {source}. Written by tools/opgen: change the source, not this file. */", '#include "gen/ops.h"',
+            '#include "ops/emit.h"', ""]
+    for name in sorted(world.hooks):
+        head.append(f"TP_HOOK_{HOOKS[name[3]]}({name});")
+    for name, hook in sorted(world.kernels.items()):
+        head.append(f"TP_HOOK_{hook}({name});")
+    if world.hooks or world.kernels:
+        head.append("")
+    if tables.constant_text:
+        head += tables.constant_text + [""]
+    return "\n".join(head) + "\n" + "\n\n".join(parts) + "\n"

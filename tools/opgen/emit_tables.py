@@ -1,0 +1,299 @@
+"""The structs of the ops: arguments, defaults, how they run, and the table of all."""
+from . import emit_infer
+from .ast import Attr, Binary, Call, CFun, Guarded, Literal, Mistake, Name, walk
+from .emit_elements import Elements, emit_program
+from .emit_text import Body, function, quote, wrapped
+from .schema import TYPES
+
+NAMED_DEFAULTS = {
+    "contiguous_format": "{ .tag = TP_FORMAT_VALUE, .i = TP_FORMAT_CONTIGUOUS }", "preserve_format": "{ .tag = TP_FORMAT_VALUE, .i = TP_FORMAT_PRESERVE }",
+    "strided": "{ .tag = TP_LAYOUT, .i = 0 }", "long": "{ .tag = TP_DTYPE_VALUE, .i = TP_i64 }", "float": "{ .tag = TP_DTYPE_VALUE, .i = TP_f32 }",
+    "Mean": "{ .tag = TP_INT, .i = 1 }", "Sum": "{ .tag = TP_INT, .i = 2 }",
+}
+
+
+def camel(name):
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+class Tables:
+    """Writes one .c file."""
+
+    def __init__(self, world, prims):
+        self.world, self.prims = world, prims
+        self.constants, self.constant_text = {}, []
+
+    # ---- defaults ----
+    def fallback(self, arg):
+        d, type = arg.default, arg.type
+        if d.kind == "none":
+            return "{ .tag = TP_NONE }"
+        if d.kind == "list" or type.is_list:
+            items = list(d.value) if d.kind == "list" else [d] * max(type.length, 1)
+            return f"{{ .tag = TP_LIST, .list = (tp_list *){self.list_constant(type, items)} }}"
+        return self.one_default(type, d)
+
+    def one_default(self, type, d):
+        if d.kind == "bool":
+            return f"{{ .tag = TP_BOOL, .b = {'true' if d.value else 'false'} }}"
+        if d.kind == "float" or d.kind == "int" and type.base == "float":
+            text = {"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN"}.get(repr(float(d.value)), repr(float(d.value)))
+            return f"{{ .tag = TP_FLOAT, .f = {text} }}"
+        if d.kind == "int":
+            return f"{{ .tag = TP_INT, .i = {d.value if abs(d.value) < 2**31 else f'INT64_C({d.value})'} }}"
+        if d.kind == "str":
+            return f"{{ .tag = TP_STRING, .string = (tp_string *){self.string_constant(d.value)} }}"
+        if d.value in NAMED_DEFAULTS:
+            return NAMED_DEFAULTS[d.value]
+        raise Mistake(self.where, f"the default '{d.value}' is not known")
+
+    def list_constant(self, type, items):
+        rows = ", ".join(self.one_default(type, i) for i in items)
+        if rows not in self.constants:
+            name = self.constants[rows] = f"list_{len(self.constants)}"
+            fill = f"{{ {rows} }}" if items else "{ { .tag = TP_NONE } }"
+            self.constant_text.append(f"static const struct {{ tp_count refs; uint32_t count; tp_value item[{max(len(items), 1)}]; }} "
+                                      f"{name} = {{ TP_STACK_LIST, {len(items)}, {fill} }};")
+        return "&" + self.constants[rows]
+
+    def string_constant(self, text):
+        if text not in self.constants:
+            name = self.constants[text] = f"text_{len(self.constants)}"
+            self.constant_text.append(f"static const struct {{ tp_count refs; uint32_t length; char text[{len(text) + 1}]; }} "
+                                      f"{name} = {{ TP_STACK_LIST, {len(text)}, {quote(text)} }};")
+        return "&" + self.constants[text]
+
+    # ---- schema tables ----
+    def arg_row(self, op, a, is_result=False):
+        t = a.type
+        parts = [f".name = {quote(a.name)}", f".type = TP_TYPE_{TYPES.get(t.base, 'ANY')}"]
+        for flag, on in (("list", t.is_list), ("optional", t.optional), ("items_optional", t.items_optional),
+                         ("keyword_only", a.keyword_only), ("written", t.written)):
+            if on:
+                parts.append(f".{flag} = true")
+        if t.alias:
+            parts.append(f".alias = '{t.alias[0]}'")
+        if t.length:
+            parts.append(f".length = {t.length}")
+        if not is_result and a.name in op.entry.numbers and t.is_tensor:
+            parts.append(".number_allowed = true")
+        if a.default is not None:
+            parts += [".has_default = true", f".fallback = {self.fallback(a)}"]
+        return "    { " + ", ".join(parts) + " },"
+
+    def schema_tables(self, op):
+        out, self.where = [], op.where
+        for what, rows in (("arg", op.schema.args), ("result", op.schema.results)):
+            if rows:
+                out.append(f"static const tp_arg {op.symbol}_{what}[] = {{")
+                out += [self.arg_row(op, a, what == "result") for a in rows]
+                out.append("};")
+        return out
+
+    # ---- element-wise ----
+    def pointwise(self, op):
+        model, symbol = op.entry, op.symbol
+        elements = Elements(model, self.world, self.prims)
+        lines = model.exprs
+        if not lines:           # a kernel does the work; the form only says which tensors make the shape
+            first = next(i for i, a in enumerate(model.schema.args) if a.type.is_tensor)
+            lines = [Guarded(model.where, None, Name(model.where, model.schema.args[first].name))]
+        tree, forms = elements.forms(lines)
+        if not forms:
+            raise Mistake(model.where, "no formula")
+        out, rows = [], []
+        for i, (p, result) in enumerate(forms):
+            text, row = emit_program(f"{symbol}_form{i}" if len(forms) > 1 else f"{symbol}_form", p, result, model.schema)
+            out += text
+            rows.append(row)
+        out.append(f"static const tp_tile_form {symbol}_forms[] = {{")
+        out += [f"    {row}," for row in rows]
+        out.append("};")
+        select = ""
+        if not isinstance(tree, int):
+            name, text = emit_infer.emit_select(model, self.world, symbol, tree)
+            out.append(text.rstrip("\n"))
+            select = f", .select = {name}"
+        mask = sum(1 << i for i in emit_infer.promoting(model))
+        base = {"promote": "TP_PROMOTE", "float": "TP_PROMOTE_FLOAT", "into": "TP_PROMOTE_INTO", "same": "TP_PROMOTE_SAME"}
+        how = [w for w, _ in model.words if w in base] or ["promote"]
+        to = model.word("to")
+        target = "TP_DTYPE_NONE"
+        if to:
+            target = {"bool": "TP_b8", "real": "TP_TO_REAL"}.get(to[0].name, "TP_" + to[0].name)
+        body = f".to = {target}, .promoting = {mask:#x}, .form_count = {len(forms)}, .form = {symbol}_forms{select}"
+        if len(how) == 2 and model.kind_if is not None:     # like pointwise float promote if c: the second word while c holds
+            out += self.promotion_pick(model, symbol, body, [base[h] for h in how])
+        else:
+            out.append(f"static const tp_pointwise {symbol}_pointwise = {{ .promotion = {base[how[0]]}, {body} }};")
+        return out
+
+    def promotion_pick(self, model, symbol, body, how):
+        sizes = emit_infer.Rules(model, self.world, Body())
+        test = sizes.as_bool(sizes.compile(model.kind_if), model.kind_if)
+        sizes.body.add(f"return {test} ? &{symbol}_second : NULL;")
+        out = [f"static const tp_pointwise {symbol}_second = {{ .promotion = {how[1]}, {body} }};"]
+        out.append(emit_infer.finish(f"static const tp_pointwise *{symbol}_pick(const tp_value *arg)", sizes).rstrip("\n"))
+        out.append(f"static const tp_pointwise {symbol}_pointwise = {{ .promotion = {how[0]}, {body}, .pick = {symbol}_pick }};")
+        return out
+
+    # ---- reductions ----
+    def reducing(self, op):
+        model, symbol = op.entry, op.symbol
+        node, out = model.column("reduce").data["expr"], []
+        name, args = (node.name, node.args) if isinstance(node, (Call, Attr)) else (node.name if isinstance(node, Name) else None, [])
+        if name is None:
+            raise Mistake(node.where, "expected the name of a reduction")
+        name = {"amax": "max", "amin": "min"}.get(name, name)
+        parameter, constant, form = -1, 0.0, None
+        for a in args or []:
+            names = {n.name for n in walk(a) if isinstance(n, Name)}
+            if any(model.schema.index(n) >= 0 and model.schema.args[model.schema.index(n)].type.is_tensor for n in names):
+                form = a
+            elif isinstance(a, Binary) and a.op == "??":
+                parameter, constant = emit_infer.index_of(model, a.left), float(a.right.value)
+            elif isinstance(a, Literal):
+                constant = float(a.value)
+            else:
+                parameter = emit_infer.index_of(model, a)
+        dims = [w for w, _ in model.words if isinstance(w, str)]
+        dim = model.schema.index(dims[0]) if dims else -1
+        keep = model.schema.index(dims[1]) if len(dims) > 1 else -1
+        for w in dims:
+            if model.schema.index(w) < 0:
+                raise Mistake(model.where, f"'like {model.kind}' names '{w}', which is no argument")
+        row = [f".reduction = TP_REDUCE_{name}", f".dim = {dim}", f".keepdim = {keep}", f".parameter = {parameter}"]
+        if constant:
+            row.append(f".constant = {constant!r}")
+        if form is not None:
+            _, forms = Elements(model, self.world, self.prims).forms([Guarded(node.where, None, form)])
+            text, row_form = emit_program(f"{symbol}_form", *forms[0], model.schema)
+            out += text + [f"static const tp_tile_form {symbol}_forms[] = {{ {row_form} }};"]
+            row.append(f".form = {symbol}_forms")
+        out.append(f"static const tp_reducing {symbol}_reducing = {{ {', '.join(row)} }};")
+        return out
+
+    # ---- how an op runs ----
+    def run_name(self, op):
+        model = op.entry
+        kernel = model.column("kernel")
+        tensors_only = all(r.type.base == "Tensor" and not r.type.is_list for r in op.schema.results)
+        first_inplace = (op.base or op).variant == "inplace"
+        if kernel and not tensors_only:
+            return kernel.data["name"]
+        if model.kind == "pointwise" and model.exprs:
+            return "tp_run_pointwise"
+        if model.column("reduce"):
+            return "tp_run_reduction"
+        if model.columns_of("results"):
+            return "tp_run_list_view"
+        if first_inplace and kernel:
+            return "tp_run_variant" if op.base else "tp_run_metadata"
+        if kernel:
+            return "tp_run_kernel" if kernel.data["if"] is None else f"{(op.base or op).symbol}_run"
+        if (model.kind == "view" or model.word("view")) and emit_infer.has_infer(model):
+            return "tp_run_view"
+        if model.decomps or model.traced:
+            return "tp_run_open"
+        return "tp_run_missing"
+
+    def layers(self, op):
+        writes = any(a.type.written for a in op.schema.args)
+        return "TP_LAYER_BIT(TP_LAYER_GRAD)" if writes or op.entry.kind == "view" else None
+
+    def flags(self, op):
+        model, out = op.entry, []
+        if model.column("core") and op.base is None:
+            out.append("TP_OP_CORE")
+        if model.column("commutes"):
+            out.append("TP_OP_COMMUTES")
+        out += sorted({f"TP_OP_{e['kind'].upper()}" for e in model.effects})
+        if model.kind == "random" and "TP_OP_RNG" not in out:
+            out.append("TP_OP_RNG")
+        if model.column("alias") and model.column("alias").data["how"] == "maybe":
+            out.append("TP_OP_ALIAS_MAYBE")
+        if model.column("face"):
+            words = model.column("face").data["words"]
+        elif op.schema.space != "aten":
+            words = []
+        else:
+            words = ["function"] + (["method"] if op.schema.args and op.schema.args[0].name == "self" else [])
+        out += [f"TP_OP_{w.upper()}" for w in words if w != "none"]
+        if any(model.schema.index(n) >= 0 and model.schema.args[model.schema.index(n)].type.is_tensor for n in model.numbers):
+            out.append("TP_OP_NUMBERS")
+        return " | ".join(out)
+
+    def hidden_writes(self, op):
+        column = op.entry.column("writes")
+        return sum(1 << op.entry.schema.index(n) for n in column.data["names"]) if column else 0
+
+    # ---- the struct ----
+    def op_struct(self, op, functions):
+        """functions: field -> C text, made by the other emitters."""
+        model, s = op.entry, op.schema
+        base = (op.base or op).symbol
+        fields = [f".space = {quote(s.space)}, .name = {quote(s.name)}, .overload = {quote(s.overload)}", f".schema = {quote(str(s))}"]
+        counts = f".arg_count = {len(s.args)}, .positional_count = {sum(not a.keyword_only for a in s.args)}, .result_count = {len(s.results)}"
+        if s.args:
+            fields.append(f".arg = {op.symbol}_arg")
+        if s.results:
+            fields.append(f".result = {op.symbol}_result")
+        fields += [counts, f".kind = TP_LIKE_{model.kind.upper()}, .variant = TP_{op.variant.upper()}"]
+        cast = model.column("autocast")
+        if cast:
+            fields.append(f".autocast = TP_AUTOCAST_{cast.data['how'].upper()}")
+        if self.flags(op):
+            fields.append(f".flags = {self.flags(op)}")
+        if self.layers(op):
+            fields.append(f".layers = {self.layers(op)}")
+        if self.hidden_writes(op):
+            fields.append(f".hidden_writes = {self.hidden_writes(op):#x}")
+        twin = model.column("functional")
+        if twin and op.base is None:
+            found = self.world.by_full.get("aten::" + twin.data["twin"])
+            fields.append(f".functional_map = {{ {', '.join(str(i) for _, i in twin.data['pairs'])} }}")
+            if found:
+                fields.append(f".functional_twin = &tp_op_{found.symbol}")
+        if op.base:
+            fields.append(f".base = &tp_op_{op.base.symbol}")
+        for kind in ("inplace", "out", "functional"):
+            other = (op.base or op).twins.get(kind)
+            if other is not None and other is not op:
+                fields.append(f".{kind} = &tp_op_{other.symbol}")
+        if op.base is not None and op.base.variant == "functional":
+            fields.append(f".functional = &tp_op_{op.base.symbol}")
+        elif op.base is not None and op.base.variant == "inplace":
+            fields.append(f".inplace = &tp_op_{op.base.symbol}")
+        if model.kind == "pointwise" and (model.exprs or model.column("kernel") and not emit_infer.has_infer(model)):
+            fields.append(f".pointwise = &{base}_pointwise")
+        if model.column("reduce"):
+            fields.append(f".reducing = &{base}_reducing")
+        for field, text in functions.items():
+            fields.append(f".{field} = {text}")
+        if self.run_name(op) == "tp_run_missing":
+            self.world.unrunnable.append(op)
+        fields.append(f".run = {self.run_name(op)}")
+        return [f"const tp_op tp_op_{op.symbol} = {{"] + [wrapped([f], "    ") + "," for f in fields] + ["};"]
+
+
+def sort_key(op):
+    return (op.schema.space, op.schema.name)
+
+
+def emit_table(world):
+    """The table of all ops: by space and name, overloads in order of definition."""
+    ops = sorted((op for f in world.files for op in f.ops), key=sort_key)
+    text = ["/* All ops, sorted by space and name; overloads of one name in order of their definition. */", '#include "gen/ops.h"',
+            '#include "ops/registry.h"', "", "const tp_op *const tp_op_table[] = {"]
+    text += [f"    &tp_op_{op.symbol}," for op in ops]
+    text += ["};", f"const size_t tp_op_table_count = {len(ops)};", ""]
+    return "\n".join(text)
+
+
+def emit_header(world):
+    text = ["/* ops.h - every op that an .op file defines. */", "#ifndef TP_GEN_OPS_H", "#define TP_GEN_OPS_H", "", '#include "ops/op.h"', ""]
+    for f in world.files:
+        text.append(f"/* {f.name} */")
+        text += [f"extern const tp_op tp_op_{op.symbol};" for op in f.ops]
+        text.append("")
+    return "\n".join(text + ["#endif", ""])

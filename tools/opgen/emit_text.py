@@ -1,0 +1,78 @@
+"""Writing C: lines with an indent, blocks, and text literals."""
+import re
+
+
+def quote(text):
+    out = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return '"' + out.replace("??", '?""?') + '"'
+
+
+class Body:
+    """Statements of a function under construction."""
+
+    def __init__(self, depth=1):
+        self.lines, self.depth = [], depth
+
+    def add(self, text):
+        self.lines.append("    " * self.depth + text if text else "")
+
+    def open(self, text):
+        self.add(text + " {")
+        self.depth += 1
+
+    def close(self, tail=""):
+        self.depth -= 1
+        self.add("}" + tail)
+
+    def otherwise(self, text="else"):
+        self.depth -= 1
+        self.add("} " + text + " {")
+        self.depth += 1
+
+    def capture(self):
+        """Another body at the same depth, to look at before it is put in."""
+        return Body(self.depth)
+
+    def put(self, other):
+        self.lines += other.lines
+
+    def __bool__(self):
+        return bool(self.lines)
+
+
+def wrapped(items, indent="    ", width=116):
+    """Items joined by commas in lines of at most `width`."""
+    lines, line = [], indent
+    for i, item in enumerate(items):
+        piece = item + ("," if i + 1 < len(items) else "")
+        if len(line) + len(piece) > width and line.strip():
+            lines.append(line.rstrip())
+            line = indent
+        line += piece + " "
+    return "\n".join(lines + [line.rstrip()])
+
+
+def without_unused(lines):
+    """A value that nobody reads is computed for what it does, or not at all."""
+    text, out, changed = re.sub(r'"(?:\\.|[^"\\])*"', '""', "\n".join(lines)), [], False
+    for line in lines:
+        m = re.match(r"( *)tp_(?:value|syms|ints) (\w+) = (.*);$", line)
+        if m and len(re.findall(rf"(?<![\w.>]){m[2]}\b", text)) == 1:
+            changed = True
+            if not m[3].startswith("tp_scope_"):
+                continue
+            line = f"{m[1]}(void){m[3]};"
+        out.append(line)
+    return without_unused(out) if changed else out
+
+
+def used_prelude(prelude, body):
+    """The lines of a prelude whose variables are read."""
+    lines = [line for _, line in prelude.values()]
+    text = re.sub(r'"(?:\\.|[^"\\])*"', '""', "\n".join(lines + body.lines))
+    return [line for name, line in prelude.values() if len(re.findall(rf"(?<![\w.>]){name}\b", text)) > 1]
+
+
+def function(head, body):
+    body.lines = without_unused(body.lines)
+    return head + "\n{\n" + "\n".join(body.lines) + "\n}\n"
