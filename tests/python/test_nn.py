@@ -1000,3 +1000,10 @@ def test_attention_errors(code, kind, message):
     with pytest.raises(kind) as caught:
         eval(code)
     assert public(str(caught.value)) == message
+
+
+def test_data_parallel_is_the_module_itself():
+    m = nn.DataParallel(nn.Linear(2, 2), device_ids=[0])
+    assert m.device_ids == [] and list(m.state_dict()) == ["module.weight", "module.bias"]
+    x = torch.ones(1, 2)
+    assert torch.equal(m(x), m.module(x))

@@ -2,7 +2,8 @@
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 from . import functional, init
 from .modules import *
-from . import modules, utils
+from . import modules, parallel, utils
+from .parallel import DataParallel
 
 
 def factory_kwargs(kwargs):
