@@ -1,0 +1,104 @@
+/* copies.c - conversions that may return their input, and values read out of tensors. */
+#include "ops/copy.h"
+#include "ops/rules/rules.h"
+
+static bool has_format(const tp_tensor *t, tp_value format)
+{
+    if (format.tag == TP_NONE || format.i == TP_FORMAT_PRESERVE)
+        return true;
+    return format.i == TP_FORMAT_CONTIGUOUS ? tp_tensor_is_contiguous(t) : tp_tensor_is_channels_last(t);
+}
+
+static bool same_device(tp_device a, tp_device b)
+{
+    return a.type == b.type && (a.index == b.index || a.index <= 0);
+}
+
+/* arg: self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format */
+TP_HOOK_D(tp_d_to)
+{
+    tp_scope s = { 0 };
+    const tp_tensor *self = arg[0].tensor;
+    bool done = (arg[1].tag == TP_NONE || arg[1].i == self->dtype) && (arg[3].tag == TP_NONE || same_device(arg[3].device, self->device)) &&
+                has_format(self, arg[7]);
+    (void)op;
+    if (done && !tp_as_bool(arg[6])) {
+        result[0] = tp_value_ref(arg[0]);
+        return true;
+    }
+    if (arg[3].tag == TP_DEVICE && arg[3].device.type != TP_CPU && arg[3].device.type != TP_META && !(self->keys & TP_LAYER_BIT(TP_LAYER_FAKE)))
+        return tp_fail(TP_ERR_RUNTIME, "Taper runs on the CPU: a device of another kind exists on fake tensors only");
+    return tp_rule_done(&s, CALL(_to_copy, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5], arg[7]), result);
+}
+
+/* arg: self, other, then as to.other has them, or nothing for type_as */
+TP_HOOK_D(tp_d_to_other)
+{
+    const tp_tensor *other = arg[1].tensor;
+    bool more = op->arg_count > 2;
+    tp_value full[8] = { arg[0], tp_of_dtype((tp_dtype)other->dtype), { .tag = TP_LAYOUT }, tp_of_device(other->device), tp_none(),
+                         more ? arg[2] : tp_bool(false), more ? arg[3] : tp_bool(false), more ? arg[4] : tp_none() };
+    return tp_d_to(op, full, result);
+}
+
+/* ---- numbers ---- */
+
+static bool single(const tp_tensor *t)
+{
+    if (t->numel == 1)
+        return true;
+    return tp_fail(TP_ERR_RUNTIME, "a Tensor with %lld elements cannot be converted to Scalar", LL(t->numel));
+}
+
+TP_HOOK_D(tp_d_local_scalar)
+{
+    const tp_tensor *t = arg[0].tensor;
+    (void)op;
+    if (!single(t))
+        return false;
+    if (t->storage->kind == TP_MEMORY_NONE)
+        return tp_fail(TP_ERR_RUNTIME, t->device.type == TP_META ? "Tensor.item() cannot be called on meta tensors" : "a fake tensor has no value to read");
+    tp_scalar s = tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype);
+    result[0] = tp_value_scalar(s);
+    return result[0].tag != TP_NONE;
+}
+
+TP_HOOK_D(tp_d_item)
+{
+    tp_scope s = { 0 };
+    (void)op;
+    if (!single(arg[0].tensor))
+        return false;
+    return tp_rule_done(&s, CALL(_local_scalar_dense, arg[0]), result);
+}
+
+static bool same_sizes(const tp_tensor *a, const tp_tensor *b)
+{
+    return a->ndim == b->ndim && memcmp(a->size, b->size, a->ndim * sizeof *a->size) == 0;
+}
+
+TP_HOOK_D(tp_d_is_same_size)
+{
+    (void)op;
+    result[0] = tp_bool(same_sizes(arg[0].tensor, arg[1].tensor));
+    return true;
+}
+
+/* NaN is unlike itself. */
+TP_HOOK_D(tp_d_equal)
+{
+    tp_tensor *a = arg[0].tensor, *b = arg[1].tensor;
+    tp_scope s = { 0 };
+    (void)op;
+    if (!same_sizes(a, b)) {
+        result[0] = tp_bool(false);
+        return true;
+    }
+    if (a->dtype != b->dtype)
+        return tp_fail(TP_ERR_RUNTIME, "Expected object of data type %s but got data type %s for argument #2 'other' in call to equal",
+                       tp_dtypes[a->dtype].cpp, tp_dtypes[b->dtype].cpp);
+    tp_value same = CALL(all, CALL(eq_Tensor, arg[0], arg[1]));
+    if (!s.failed)
+        result[0] = tp_bool(tp_as_scalar(same).i != 0);
+    return tp_scope_end(&s);
+}
