@@ -48,6 +48,8 @@ bool tp_run_variant(const tp_op *op, const tp_value *arg, tp_value *result);    
 bool tp_run_list_view(const tp_op *op, const tp_value *arg, tp_value *result);  /* `results k < n`: open makes the list */
 bool tp_run_meta(const tp_op *op, const tp_value *arg, tp_value *result);       /* sizes without memory: infer alone */
 bool tp_infer_pointwise(const tp_op *op, const tp_value *arg, tp_geometry *out);
+/* Strides of a dense tensor whose dims stand in memory in the order of these integer ones. */
+void tp_sym_strides_by_hint(int ndim, const int64_t *hint, const tp_sym *size, tp_sym *stride);
 bool tp_infer_pointwise_sym(const tp_op *op, const tp_value *arg, tp_sym_geometry *out);
 
 #endif

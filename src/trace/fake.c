@@ -1,0 +1,249 @@
+/* fake.c - the layer that runs shape rules instead of kernels. */
+#include "trace/fake.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ops/dispatch.h"
+#include "ops/symbolic.h"
+
+enum { MOST_RESULTS = 8, KEY = 1u << TP_LAYER_FAKE };
+
+bool tp_is_fake(const tp_tensor *t)
+{
+    return t->keys & KEY;
+}
+
+/* ---- making ---- */
+
+/* The expressions of a tensor, with the environment they live in and their own memory. */
+typedef struct expressions {
+    tp_symbolic   base;
+    tp_shape_env *env;          /* counted, may be NULL */
+    tp_sym        dims[];
+} expressions;
+
+static void free_expressions(void *self)
+{
+    expressions *e = self;
+    tp_shape_env_unref(e->env);
+    tp_free(e);
+}
+
+static tp_shape_env *env_of(int count, const tp_sym *word)
+{
+    for (int i = 0; i < count; i++)
+        if (tp_sym_env(word[i]))
+            return tp_sym_env(word[i]);
+    return NULL;
+}
+
+static bool attach(tp_tensor *t, const tp_sym *size, const tp_sym *stride, tp_sym offset)
+{
+    tp_shape_env *env = env_of(t->ndim, size);
+    if (!env && !(env = env_of(t->ndim, stride)))
+        return true;
+    expressions *e = tp_alloc(sizeof *e + 2 * t->ndim * sizeof *e->dims);
+    if (!e)
+        return false;
+    e->base = (tp_symbolic){ .head = { free_expressions }, .ndim = t->ndim, .offset = offset, .size = e->dims, .stride = e->dims + t->ndim };
+    e->env = tp_shape_env_ref(env);
+    memcpy(e->base.size, size, t->ndim * sizeof *size);
+    memcpy(e->base.stride, stride, t->ndim * sizeof *stride);
+    t->symbolic = &e->base;
+    t->keys |= TP_KEY_SYMBOLIC;
+    return true;
+}
+
+static tp_tensor *marked(tp_tensor *t, tp_device device)
+{
+    if (t) {
+        t->keys |= KEY;
+        t->device = device;
+    }
+    return t;
+}
+
+tp_tensor *tp_fake_of(const tp_tensor *real)
+{
+    tp_tensor *t = tp_tensor_take_storage(tp_storage_new_none(real->storage->bytes), (tp_dtype)real->dtype, real->ndim, real->size,
+                                          real->stride, real->offset);
+    return marked(t, real->device);
+}
+
+tp_tensor *tp_fake_symbolic(const tp_tensor *real, tp_shape_env *env, const tp_sym *size)
+{
+    tp_sym stride[TP_MAX_DIMS];
+    tp_tensor *t = tp_fake_of(real);
+    (void)env;
+    tp_sym_strides_by_hint(real->ndim, real->stride, size, stride);
+    if (t && !attach(t, size, stride, tp_sym_int(real->offset))) {
+        tp_tensor_unref(t);
+        return NULL;
+    }
+    return t;
+}
+
+static bool hints(int n, const tp_sym *word, int64_t *out)
+{
+    for (int i = 0; i < n; i++)
+        if (!tp_sym_hint(word[i], &out[i]))
+            out[i] = 2;                 /* unbacked: any size will do as a stand-in */
+    return true;
+}
+
+static tp_tensor *from_symbolic(const tp_sym_geometry *g, const tp_tensor *view_of)
+{
+    int64_t size[TP_MAX_DIMS], stride[TP_MAX_DIMS], offset = 0;
+    hints(g->ndim, g->size, size);
+    hints(g->ndim, g->stride, stride);
+    if (view_of)
+        hints(1, &g->offset, &offset);
+    tp_storage *s = view_of ? tp_storage_ref(view_of->storage) : tp_storage_new_none(0);
+    tp_tensor *t = marked(tp_tensor_take_storage(s, (tp_dtype)g->dtype, g->ndim, size, stride, offset), g->device);
+    if (t && !view_of)
+        t->storage->bytes = (size_t)t->numel * tp_dtype_bytes((tp_dtype)g->dtype);
+    if (t && !attach(t, g->size, g->stride, view_of ? g->offset : tp_sym_int(0))) {
+        tp_tensor_unref(t);
+        return NULL;
+    }
+    return t;
+}
+
+static tp_tensor *from_integers(const tp_geometry *g, const tp_tensor *view_of)
+{
+    if (view_of) {
+        tp_tensor *t = marked(tp_tensor_view_as(view_of, g), g->device);
+        if (t)
+            t->dtype = g->dtype;
+        return t;
+    }
+    tp_geometry bare = *g;
+    bare.device = (tp_device){ TP_META, -1 };
+    return marked(tp_tensor_new_as(&bare), g->device);
+}
+
+/* ---- the layer ---- */
+
+static bool has_expression(tp_value v)
+{
+    if (v.tag == TP_TENSOR)
+        return v.tensor->keys & TP_KEY_SYMBOLIC;
+    if (v.tag == TP_SYM)
+        return true;
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (has_expression(v.list->item[i]))
+            return true;
+    return false;
+}
+
+static bool check_real(const tp_op *op, const tp_value *arg)
+{
+    const tp_fake_mode *m = tp_self.fake;
+    char name[128];
+    for (int i = 0; i < op->arg_count; i++) {
+        const tp_tensor *t = tp_as_tensor(arg[i]);
+        if (t && !tp_is_fake(t) && t->ndim > 0 && !(m && m->allow_real))
+            return tp_fail(TP_ERR_RUNTIME, "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with "
+                           "'allow_non_fake_inputs'. Found in %s", tp_op_full_name(op, name));
+    }
+    return true;
+}
+
+/* Tensors of one call live on one device; a 0-d tensor of the CPU goes along with any. */
+static bool common_device(const tp_op *op, const tp_value *arg, tp_device *out, bool *found)
+{
+    char a[16], b[16];
+    *found = false;
+    for (int i = 0; i < op->arg_count; i++) {
+        const tp_tensor *t = tp_as_tensor(arg[i]);
+        if (!t || (*found && t->ndim == 0 && t->device.type == TP_CPU))
+            continue;
+        if (*found && (t->device.type != out->type || t->device.index != out->index) && op->kind != TP_LIKE_OPAQUE)
+            return tp_fail(TP_ERR_RUNTIME, "Unhandled FakeTensor Device Propagation for %s, found two different devices %s, %s", op->name,
+                           tp_device_name(*out, a), tp_device_name(t->device, b));
+        *out = t->device;
+        *found = true;
+    }
+    return true;
+}
+
+static bool infer_results(const tp_op *op, const tp_value *arg, tp_tensor **out)
+{
+    const tp_tensor *view_of = op->kind == TP_LIKE_VIEW ? arg[0].tensor : NULL;
+    bool symbolic = false;
+    for (int i = 0; i < op->arg_count && !symbolic; i++)
+        symbolic = has_expression(arg[i]);
+    if (symbolic && op->infer_sym) {
+        tp_sym_geometry g[MOST_RESULTS];
+        for (int i = 0; i < op->result_count; i++)
+            g[i].unknown = g[i].absent = false;
+        if (!op->infer_sym(op, arg, g))
+            return false;
+        for (int i = 0; i < op->result_count; i++)
+            if (!g[i].absent && !(out[i] = from_symbolic(&g[i], view_of)))
+                return false;
+        return true;
+    }
+    tp_geometry g[MOST_RESULTS];
+    char name[128];
+    for (int i = 0; i < op->result_count; i++)
+        g[i].unknown = g[i].absent = false;
+    if (!op->infer(op, arg, g))
+        return false;
+    for (int i = 0; i < op->result_count; i++) {
+        if (g[i].unknown)
+            return tp_fail(TP_ERR_RUNTIME, "%s: the size of its result depends on data, which a fake tensor does not have", tp_op_full_name(op, name));
+        if (!g[i].absent && !(out[i] = from_integers(&g[i], view_of)))
+            return false;
+    }
+    return true;
+}
+
+static bool fake_call(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    const tp_op *base = op->base ? op->base : op;
+    tp_device device;
+    bool found;
+    char name[128];
+    if (!base->infer || op->kind == TP_LIKE_COMPOSITE) {
+        if (op->open)
+            return op->open(op, arg, result);
+        return tp_fail(TP_ERR_UNIMPLEMENTED, "%s has no shape rule", tp_op_full_name(op, name));
+    }
+    if (!check_real(op, arg) || !common_device(op, arg, &device, &found))
+        return false;
+    tp_tensor *out[MOST_RESULTS] = { 0 };
+    bool ok = true;
+    if (base->variant != TP_INPLACE || op->variant != TP_INPLACE)
+        ok = infer_results(base, arg, out);
+    int first = op->arg_count - base->result_count;
+    for (int i = 0; i < base->result_count; i++) {
+        if (!ok || op->variant != TP_FUNCTIONAL)
+            tp_tensor_unref(out[i]);
+        if (ok)
+            result[i] = op->variant == TP_INPLACE ? tp_value_ref(arg[0]) : op->variant == TP_OUT ? tp_value_ref(arg[first + i]) : tp_of_tensor(out[i]);
+    }
+    return ok;
+}
+
+static const tp_layer fake_layer = { .name = "fake", .call = fake_call };
+
+__attribute__((constructor)) static void mount_layer(void)
+{
+    tp_the_runtime.layer[TP_LAYER_FAKE] = &fake_layer;
+}
+
+void tp_fake_enter(tp_fake_mode *m)
+{
+    m->outer = tp_self.fake;
+    tp_self.fake = m;
+    tp_self.active |= KEY;
+}
+
+void tp_fake_leave(tp_fake_mode *m)
+{
+    tp_self.fake = m->outer;
+    if (!m->outer)
+        tp_self.active &= ~(uint32_t)KEY;
+}

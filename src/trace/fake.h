@@ -1,0 +1,29 @@
+/* fake.h - tensors that have sizes, types and a device, but no data.
+ *
+ * A fake tensor carries the key of its layer, so every op that meets one runs its shape rule instead of its kernel: on
+ * integers, or on expressions when some size is symbolic. Its device may be one that this machine does not have.
+ * Always: the storage of a fake tensor has no data; its sizes are hints where `symbolic` is set. */
+#ifndef TP_TRACE_FAKE_H
+#define TP_TRACE_FAKE_H
+
+#include "ops/hooks.h"
+#include "sym/env.h"
+
+/* While one is entered, factories make fake tensors and (unless allowed) real tensors are refused. */
+typedef struct tp_fake_mode {
+    struct tp_fake_mode *outer;         /* borrowed */
+    tp_shape_env *env;                  /* counted, may be NULL */
+    bool allow_real;
+    bool allow_fallback;
+} tp_fake_mode;
+
+TP_API void tp_fake_enter(tp_fake_mode *m);
+TP_API void tp_fake_leave(tp_fake_mode *m);             /* must be the innermost */
+
+/* A fake of the same type, sizes, strides and device. */
+TP_API TP_CHECK tp_tensor *tp_fake_of(const tp_tensor *real);
+/* The same with symbolic sizes: `size` has one word per dim; strides follow the order of the real ones. Counts `env`. */
+TP_API TP_CHECK tp_tensor *tp_fake_symbolic(const tp_tensor *real, tp_shape_env *env, const tp_sym *size);
+TP_API bool tp_is_fake(const tp_tensor *t);
+
+#endif
