@@ -28,7 +28,6 @@ typedef struct tp_symbol {
     bool           has_hint;
     bool           size_like;       /* unbacked, used as a size; named so in messages */
     int64_t        hint;
-    double         float_hint;
     tp_range       range;
     int64_t        modulus, residue;    /* the symbol is `residue` modulo `modulus`; 1 and 0 when nothing is known */
     tp_sym         replacement;     /* failed word: stands for itself */

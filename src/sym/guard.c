@@ -12,20 +12,10 @@ static const char *text_in(tp_shape_env *env, tp_sym x)
     return copy;
 }
 
-/* Is this very condition on record? It can be without being known: Eq(s0*s1, 12) says little about ranges. */
-static bool recorded(const tp_shape_env *env, tp_sym condition)
-{
-    for (size_t i = 0; i < env->guards.count; i++)
-        if (tp_sym_same(env->guards.item[i].condition, condition))
-            return true;
-    return false;
-}
-
+/* Never twice: what is on record was learned, so the next question finds it known. */
 static bool record(tp_sym condition, const char *message, bool deferred)
 {
     tp_shape_env *env = sym_env(condition);
-    if (recorded(env, condition))
-        return true;
     tp_guard g = { .condition = condition, .deferred = deferred, .text = text_in(env, condition) };
     if (!g.text || !tp_array_reserve(&env->guards, env->guards.count + 1) ||
         (message && !(g.message = tp_text_in(&env->arena, message, strlen(message)))))
@@ -81,6 +71,14 @@ static bool fail_unbacked(const char *verb, tp_sym x, const char *advice)
     return false;
 }
 
+/* A number as a condition is Python's truth value. */
+static tp_sym condition_of(tp_sym x)
+{
+    if (!tp_sym_is_failed(x) && tp_sym_type_of(x) != TP_SYM_BOOL)
+        x = tp_sym_ne(x, tp_sym_int(0));
+    return tp_sym_simplify(x);
+}
+
 static bool failed_word(void)
 {
     return tp_error_kind() != TP_ERR_NONE ? NULL : tp_fail(TP_ERR_RUNTIME, "the condition failed when it was built");
@@ -89,7 +87,7 @@ static bool failed_word(void)
 bool tp_sym_guard(tp_sym condition, bool *answer)
 {
     int64_t hint;
-    tp_sym c = tp_sym_simplify(condition);
+    tp_sym c = condition_of(condition);
     if (tp_sym_is_failed(c))
         return failed_word();
     tp_answer known = tp_sym_known(c);
@@ -126,7 +124,7 @@ bool tp_sym_guard_int(tp_sym x, int64_t *value)
 
 bool tp_sym_assume(tp_sym condition, const char *message)
 {
-    tp_sym c = tp_sym_simplify(condition);
+    tp_sym c = condition_of(condition);
     if (tp_sym_is_failed(c))
         return failed_word();
     tp_answer known = tp_sym_known(c);

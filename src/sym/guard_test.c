@@ -122,7 +122,7 @@ TP_TEST(congruences_are_kept)
     PLAY({ "sym 12", "s0" }, { "sym 7", "s1" }, { "guard Eq(Mod(s0, 4), 0)", "True" }, { "guard Eq(Mod(s0, 2), 0)", "True" },
          { "known Eq(Mod(s0 + 1, 2), 1)", "yes" }, { "known Eq(s0, 13)", "no" }, { "simplify 4*(s0//4)", "s0" },
          { "simplify 8*(s0//4) + 1", "2*s0 + 1" }, { "known Eq(Mod(s0*s1, 4), 0)", "yes" },
-         { "guard Eq(Mod(s0, 3), 0)", "True" }, { "known Eq(Mod(s0, 12), 0)", "yes" },
+         { "range s0", "[4, oo]" }, { "guard Eq(Mod(s0, 3), 0)", "True" }, { "known Eq(Mod(s0, 12), 0)", "yes" },
          { "guard Eq(Mod(3*s1 + 1, 8), 6)", "True" }, { "known Eq(Mod(s1, 8), 7)", "yes" },
          { "guard Eq(Mod(s0*s1, 5), 4)", "True" }, { "known Eq(Mod(s0*s1, 5), 0)", "no" },
          { "guards", "Eq(Mod(s0, 4), 0), Eq(Mod(s0, 3), 0), Eq(Mod(3*s1 + 1, 8), 6), Eq(Mod(s0*s1, 5), 4)" });
@@ -173,6 +173,44 @@ TP_TEST(atoms_pass_ranges_on)
 TP_TEST(zero_and_one_are_integers)
 {
     PLAY({ "sym 1", "1" }, { "sym 0", "0" }, { "sym 2", "s0" }, { "known s0 > 1", "yes" });
+}
+
+/* What the export solver does with `s0 % 3 == 2`: a new root, s0 = 3*_dx - 1. */
+TP_TEST(roots_replace_symbols)
+{
+    tp_shape_env *env = tp_shape_env_new(NULL, NULL);
+    tp_text text = { 0 };
+    int64_t hint = 2;
+    TP_NEED(env);
+    tp_sym s0 = tp_shape_env_symbol(env, 5, NULL, (tp_range){ 5, 36 });
+    tp_sym root = tp_shape_env_named(env, "_dx", &hint, (tp_range){ 1, INT64_MAX });
+    tp_sym by = tp_sym_sub(tp_sym_mul(tp_sym_int(3), root), tp_sym_int(1));
+    TP_NEED(!tp_sym_is_failed(s0) && !tp_sym_is_failed(by) && tp_symbol_replace(s0, by));
+    tp_sym_print(tp_sym_simplify(s0), &text);
+    tp_text_add(&text, "; ");
+    tp_sym_print(tp_sym_simplify(tp_sym_add(s0, tp_sym_int(3))), &text);
+    tp_text_add(&text, "; ");
+    print_range(tp_sym_range(root), &text);
+    TP_NEED(!text.failed && tp_shape_env_check(env));
+    TP_EXPECT_TEXT(tp_text_read(&text), "3*_dx - 1; 3*_dx + 2; [2, 12]");
+    TP_EXPECT(!tp_symbol_narrow(s0, (tp_range){ 40, 50 }) && tp_error_kind() == TP_ERR_VALUE);
+out:
+    tp_text_fini(&text);
+    tp_shape_env_unref(env);
+}
+
+TP_TEST(numbers_are_conditions)
+{
+    tp_shape_env *env = tp_shape_env_new(NULL, &(tp_shape_env_options){ .keep_zero_one = true });
+    bool answer = true;
+    TP_NEED(env);
+    tp_sym s0 = tp_shape_env_symbol(env, 0, NULL, (tp_range){ 0, INT64_MAX });
+    TP_NEED(tp_sym_is_node(s0) && tp_sym_guard(s0, &answer));
+    TP_EXPECT(!answer && tp_sym_same(tp_sym_simplify(s0), tp_sym_int(0)));
+    TP_NEED(tp_sym_guard(tp_sym_int(7), &answer));
+    TP_EXPECT(answer);
+out:
+    tp_shape_env_unref(env);
 }
 
 TP_TEST(guards_print_as_pytorch_prints_them)
@@ -236,4 +274,5 @@ out:
 TP_TEST_MAIN(TP_SWEPT(ranges_grow_tighter), TP_SWEPT(equalities_replace), TP_SWEPT(congruences_are_kept),
              TP_SWEPT(false_answers_are_facts_too), TP_SWEPT(unbacked_symbols_need_facts),
              TP_SWEPT(unbacked_equalities_replace), TP_SWEPT(atoms_pass_ranges_on), TP_SWEPT(zero_and_one_are_integers),
+             TP_SWEPT(roots_replace_symbols), TP_SWEPT(numbers_are_conditions),
              TP_SWEPT(guards_print_as_pytorch_prints_them), TP_SWEPT(stacks_are_taken_and_released))

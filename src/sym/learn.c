@@ -131,7 +131,7 @@ static bool join_residue(tp_sym symbol, int64_t modulus, int64_t residue)
     s->residue = tp_int_mod(s->residue + s->modulus * tp_int_mod(step, modulus / g), lcm);
     s->modulus = lcm;
     new_epoch(symbol);
-    return true;
+    return narrow(symbol, s->range, 0);
 }
 
 /* x is `residue` modulo `modulus`: of use when x is c*s + k for one symbol s. */
@@ -186,7 +186,8 @@ static bool narrow(tp_sym p, tp_range r, int steps)
 
 bool tp_symbol_narrow(tp_sym symbol, tp_range range)
 {
-    return narrow(symbol, range, 0);
+    tp_sym by = tp_sym_simplify(symbol);
+    return narrow(symbol, range, 0) && !tp_sym_is_failed(by) && (tp_sym_same(by, symbol) || bound(by, range, 0));
 }
 
 /* Facts on record, read again in the light of a replacement. */

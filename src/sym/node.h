@@ -118,7 +118,7 @@ void tp_sym_terms(tp_sym x, sym_terms *terms);          /* of an integer express
 size_t tp_sym_factors(uint64_t of, const sym_factor **factors, sym_factor *own);    /* of a term's `of` */
 int64_t tp_sym_content(tp_sym x);                       /* greatest common divisor of the coefficients; 0 for 0 */
 tp_sym tp_sym_scale(tp_sym x, int64_t by);
-tp_sym tp_sym_from_terms(tp_shape_env *env, sym_term *terms, size_t count);     /* ordered, no zeros; frees nothing */
+tp_sym tp_sym_from_terms(tp_shape_env *env, const sym_term *terms, size_t count);      /* ordered, no zeros */
 tp_sym tp_sym_divide_exactly(tp_sym a, tp_sym b);       /* failed word: not divisible (no error set unless memory) */
 tp_sym tp_sym_constant(tp_sym x, int64_t *constant);    /* x without its constant term, which is stored */
 uint64_t tp_sym_common(tp_sym x);                       /* greatest monomial that divides every term; UNIT if none; 0 failed */

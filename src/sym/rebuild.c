@@ -167,7 +167,7 @@ static bool symbol_value(const evaluation *e, tp_sym x, value *v)
         return tp_fail(TP_ERR_VALUE, "the symbol %s has no value", s->name);
     if (!s->has_hint)
         return !tp_sym_is_failed(s->replacement) && evaluate(e, s->replacement, v);
-    *v = (value){ s->kind == TP_SYMBOL_FLOAT, s->hint, s->kind == TP_SYMBOL_FLOAT ? s->float_hint : (double)s->hint };
+    *v = (value){ .i = s->hint };
     return true;
 }
 

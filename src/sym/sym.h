@@ -4,7 +4,7 @@
  *
  *     ................................1   an integer of 63 bits, shifted left by one
  *     1..............................0    a wide integer, 2**62 up to 2**63 - 1, also shifted (its top bit is implied)
- *     0..............................0    the same for negative ones, when 2**56 or above as a word
+ *     0..............................0    the same for negative ones, whose words are 2**56 or above
  *     0000 0000 <56-bit address>  000    a node (sym/node.h) of a shape environment
  *     2, 6                               False, True
  *     0                                  failed: the result of an operation that could not be done
@@ -207,7 +207,8 @@ TP_API bool tp_sym_hint(tp_sym x, int64_t *value);      /* false: no hint (no er
 TP_API bool tp_sym_hint_float(tp_sym x, double *value); /* the same, of any type */
 
 /* The question tracing asks: decides by tp_sym_known, else by the hint, and then records a guard that the hint's answer
- * will hold. Fails (TP_ERR_RUNTIME, PyTorch's GuardOnDataDependentSymNode text) when there is neither. */
+ * will hold. Fails (TP_ERR_RUNTIME, PyTorch's GuardOnDataDependentSymNode text) when there is neither. A number asks whether
+ * it is not zero. */
 TP_API TP_CHECK bool tp_sym_guard(tp_sym condition, bool *answer);
 TP_API TP_CHECK bool tp_sym_guard_int(tp_sym x, int64_t *value);    /* specialises: guards Eq(x, hint) */
 /* torch._check: takes the condition as a fact; known false fails; without unbacked symbols it is a guard, else it is
