@@ -142,6 +142,23 @@ bool tp_sym_compare_of(tp_sym condition, tp_compare *how);          /* true for 
 /* rebuild.c */
 bool tp_sym_mentions(tp_sym x, tp_sym symbol);
 
+/* order.c. coefficient * of**exponent; `of` is UNIT, an atom, a monomial or a sum of several terms (these two with exponent
+ * 1), or a float or condition. */
+typedef struct sym_piece {
+    uint64_t of;
+    int64_t  exponent, coefficient;
+} sym_piece;
+typedef struct sym_piece_list {
+    sym_piece *item;            /* owned; NULL when memory ran out */
+    size_t     count;
+} sym_piece_list;
+sym_piece tp_sym_piece_of(tp_sym x);
+int tp_sym_compare_pieces(sym_piece a, sym_piece b);
+sym_piece_list tp_sym_ordered_terms(tp_sym x);          /* of a sum */
+sym_piece_list tp_sym_ordered_factors(uint64_t of);     /* of a term's `of` */
+sym_piece_list tp_sym_ordered_arguments(tp_sym x);      /* as printed: sorted where the order means nothing */
+bool tp_sym_is_plain_mod(tp_sym x);                     /* prints as Mod, not PythonMod: nothing negative is involved */
+
 /* learn.c */
 TP_CHECK bool tp_sym_learn(tp_sym condition);           /* takes a condition as true: ranges, residues, replacements */
 

@@ -228,7 +228,9 @@ TP_API size_t tp_sym_free_symbols(tp_sym x, tp_sym *symbols, size_t room);
 
 /* Text, in sympy's order and with PyTorch's parentheses: `s0 + 3`, `2*((s0//2))`, `Mod(s0, 2)`, `Eq(s0, 3)`, `s0 < 5`. */
 TP_API void tp_sym_print(tp_sym x, tp_text *text);
-/* The inverse. Unknown names fail, with TP_ERR_VALUE; symbols are looked up in `env` and its ancestors. */
+/* As Python over the sources of the symbols, for messages: `L['x'].size()[0] == 3`. */
+TP_API void tp_sym_print_source(tp_sym x, tp_text *text);
+/* The inverse of tp_sym_print. Unknown names fail, with TP_ERR_VALUE; symbols are looked up in `env` and its ancestors. */
 TP_API tp_sym tp_sym_parse(tp_shape_env *env, const char *text);
 
 #endif

@@ -249,6 +249,44 @@ out:
     tp_shape_env_unref(env);
 }
 
+TP_TEST(sources_read_as_python)
+{
+    static const row rows[] = {
+        { "Eq(s0, 3)", "x[0] == 3" },
+        { "Ne(s0, s1)", "x[0] != x[1]" },
+        { "s0 >= s1 + 1", "x[0] >= 1 + x[1]" },
+        { "Eq(Mod(s0, 4), 0)", "(x[0] % 4) == 0" },
+        { "Eq(Mod(s0*s1, 4*s0 - 4), 0)", "((x[0]*x[1]) % ((-4) + 4*x[0])) == 0" },
+        { "Eq(s0, 2*(s1//2) + 1)", "x[0] == (1 + 2*(x[1] // 2))" },
+        { "Max(s0, s1) < 3", "max(x[0], x[1]) < 3" },
+        { "Min(s0, s1, 7) < 3", "min(7, x[0], x[1]) < 3" },
+        { "(s0 < 5) & Ne(s1, 3)", "x[0] < 5 and x[1] != 3" },
+        { "(s0 < 5) | ((s1 < 3) & (s0 < 4))", "x[0] < 5 or x[0] < 4 and x[1] < 3" },
+        { "~((s0 < 5) & (s1 < 3))", "not (x[0] < 5 and x[1] < 3)" },
+        { "Eq(s0**2, 3*s1)", "x[0]*x[0] == (3*x[1])" },
+        { "9 - 2*s0 < s1", "9 + ((-2)*x[0]) < x[1]" },
+        { "Eq(s1 - s0, 3)", "(x[1] + ((-1)*x[0])) == 3" },
+        { "(s0 + 1)//s1 < Mod(s0 + 1, 3)", "((1 + x[0]) // x[1]) < ((1 + x[0]) % 3)" },
+        { "(s0//2)**2 < 4", "(x[0] // 2)*(x[0] // 2) < 4" },
+        { "s0/2 < 4", "(x[0] / 2) < 4.0" },
+        { "u0 > s0", "u0 > x[0]" },
+    };
+    tp_shape_env *env = common_env();
+    tp_text text = { 0 };
+    TP_NEED(env && tp_symbol_add_source(tp_shape_env_find(env, "s0"), "x[0]"));
+    TP_NEED(tp_symbol_add_source(tp_shape_env_find(env, "s1"), "x[1]"));
+    for (size_t i = 0; i < TP_COUNT(rows); i++) {
+        tp_sym x = tp_sym_parse(env, rows[i].input);
+        text.length = 0;
+        tp_sym_print_source(x, &text);
+        TP_NEED(!text.failed && !tp_sym_is_failed(x));
+        TP_EXPECT_TEXT(tp_text_read(&text), rows[i].expected);
+    }
+out:
+    tp_text_fini(&text);
+    tp_shape_env_unref(env);
+}
+
 TP_TEST(integers_fit_in_the_word)
 {
     const int64_t values[] = { 0, 1, -1, 5, INT64_MAX, INT64_MAX - 1, ((int64_t)1 << 62) - 1, (int64_t)1 << 62,
@@ -344,5 +382,5 @@ out:
 
 TP_TEST_MAIN(TP_SWEPT(sums_are_polynomials), TP_SWEPT(divisions_simplify), TP_SWEPT(remainders_simplify),
              TP_SWEPT(extremes_drop_the_idle), TP_SWEPT(conditions_are_decided), TP_SWEPT(floats_stay_as_written),
-             TP_SWEPT(canonical_forms), TP_SWEPT(integers_fit_in_the_word), TP_SWEPT(failures_stick_to_the_word),
+             TP_SWEPT(canonical_forms), TP_SWEPT(sources_read_as_python), TP_SWEPT(integers_fit_in_the_word), TP_SWEPT(failures_stick_to_the_word),
              TP_SWEPT(values_and_substitution), TP_SWEPT(children_share_their_parents_nodes))
