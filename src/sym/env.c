@@ -39,8 +39,8 @@ void tp_shape_env_unref(tp_shape_env *env)
     if (!env || !tp_count_down(&env->refs))
         return;
     for (size_t i = 0; i < env->guards.count; i++)
-        if (env->guards.item[i].stack && env->options.stack.release)
-            env->options.stack.release(env->guards.item[i].stack);
+        if (env->guards.item[i]->stack && env->options.stack.release)
+            env->options.stack.release(env->guards.item[i]->stack);
     tp_array_fini(&env->guards);
     tp_array_fini(&env->symbols);
     tp_array_fini(&env->symbol_nodes);
@@ -182,9 +182,11 @@ bool tp_symbol_add_source(tp_sym symbol, const char *source)
 bool tp_symbol_set_hint(tp_sym symbol, int64_t hint)
 {
     tp_symbol *s = tp_sym_symbol(symbol);
+    if (s->kind == TP_SYMBOL_FLOAT)
+        return tp_fail(TP_ERR_TYPE, "the float symbol %s takes no integer hint", s->name);
     if (hint < s->range.low || hint > s->range.high)
-        return tp_fail(TP_ERR_VALUE, "the hint %lld is outside the range [%lld, %lld] of %s", LL(hint), LL(s->range.low),
-                       LL(s->range.high), s->name);
+        return tp_fail(TP_ERR_VALUE, "the hint %lld is outside the range [%lld, %lld] of %s", LL(hint),
+                       LL(s->range.low), LL(s->range.high), s->name);
     s->has_hint = true;
     s->hint = hint;
     return true;

@@ -7,12 +7,12 @@
  *   - conditions that were found or declared true.
  * All of it only grows; each new fact raises the epoch, which dates the answers cached in nodes.
  *
- * Symbols are numbered in order of creation, each kind for itself: s0, s1 … are backed (they have a hint, the size of the
- * example input), u0, u1 … are not (data-dependent), zuf0 … are unbacked floats. Sharing one symbol among equal sizes
- * (duck sizing) is the tracer's business.
+ * Symbols are numbered in order of creation, each kind for itself: s0, s1 … are backed (they have a hint, the size of
+ * the example input), u0, u1 … are not (data-dependent), zuf0 … are unbacked floats. Sharing one symbol among equal
+ * sizes (duck sizing) is the tracer's business.
  *
- * Counted. A child environment counts its parent and may use its symbols; facts a child learns about the parent's symbols
- * are the parent's. Guards and symbols are borrowed from the environment and stay where they are. */
+ * Counted. A child environment counts its parent and may use its symbols; facts a child learns about the parent's
+ * symbols are the parent's. Guards and symbols are borrowed from the environment and stay where they are. */
 #ifndef TP_SYM_ENV_H
 #define TP_SYM_ENV_H
 
@@ -61,7 +61,7 @@ typedef struct tp_shape_env_options {
 TP_API TP_CHECK tp_shape_env *tp_shape_env_new(tp_shape_env *parent, const tp_shape_env_options *options);
 TP_API tp_shape_env *tp_shape_env_ref(tp_shape_env *env);
 TP_API void tp_shape_env_unref(tp_shape_env *env);      /* NULL is fine */
-TP_API TP_CHECK bool tp_shape_env_check(tp_shape_env *env);     /* false: sets the first error met since the last check */
+TP_API TP_CHECK bool tp_shape_env_check(tp_shape_env *env);     /* false: sets the first error since the last check */
 
 /* A backed symbol. A hint of 0 or 1 yields that integer and takes no number; otherwise the range is cut to 2 and above,
  * unless the environment keeps zero and one. `source` may be NULL. */

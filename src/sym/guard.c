@@ -16,12 +16,15 @@ static const char *text_in(tp_shape_env *env, tp_sym x)
 static bool record(tp_sym condition, const char *message, bool deferred)
 {
     tp_shape_env *env = sym_env(condition);
-    tp_guard g = { .condition = condition, .deferred = deferred, .text = text_in(env, condition) };
-    if (!g.text || !tp_array_reserve(&env->guards, env->guards.count + 1) ||
-        (message && !(g.message = tp_text_in(&env->arena, message, strlen(message)))))
+    tp_guard *g = tp_arena_take(&env->arena, sizeof *g);
+    if (!g)
+        return tp_sym_fail_as_set(env).word;
+    *g = (tp_guard){ .condition = condition, .deferred = deferred, .text = text_in(env, condition) };
+    if (!g->text || !tp_array_reserve(&env->guards, env->guards.count + 1) ||
+        (message && !(g->message = tp_text_in(&env->arena, message, strlen(message)))))
         return tp_sym_fail_as_set(env).word;
     if (env->options.stack.capture)
-        g.stack = env->options.stack.capture(env->options.stack.context);
+        g->stack = env->options.stack.capture(env->options.stack.context);
     env->guards.item[env->guards.count++] = g;
     return true;
 }
@@ -62,8 +65,9 @@ static bool fail_unbacked(const char *verb, tp_sym x, const char *advice)
         if (stack && env->options.stack.release)
             env->options.stack.release(stack);
     }
-    tp_fail(TP_ERR_RUNTIME, "Could not %s data-dependent expression %s (unhinted: %s).  (Size-like symbols: %s)\n\n%s\n%s",
-            verb, tp_text_read(&shown), tp_text_read(&unhinted), tp_text_read(&sizes), advice, tp_text_read(&where));
+    tp_fail(TP_ERR_RUNTIME,
+            "Could not %s data-dependent expression %s (unhinted: %s).  (Size-like symbols: %s)\n\n%s\n%s", verb,
+            tp_text_read(&shown), tp_text_read(&unhinted), tp_text_read(&sizes), advice, tp_text_read(&where));
     tp_text_fini(&where);
     tp_text_fini(&sizes);
     tp_text_fini(&unhinted);
@@ -155,15 +159,15 @@ size_t tp_shape_env_guard_count(const tp_shape_env *env)
 
 const tp_guard *tp_shape_env_guard_at(const tp_shape_env *env, size_t index)
 {
-    return &env->guards.item[index];
+    return env->guards.item[index];
 }
 
 void tp_shape_env_format_guards(const tp_shape_env *env, tp_text *text)
 {
     bool first = true;
     for (size_t i = 0; i < env->guards.count; i++)
-        if (!env->guards.item[i].deferred) {
-            tp_text_add(text, "%s - %s", first ? "" : "\n", env->guards.item[i].text);
+        if (!env->guards.item[i]->deferred) {
+            tp_text_add(text, "%s - %s", first ? "" : "\n", env->guards.item[i]->text);
             first = false;
         }
 }

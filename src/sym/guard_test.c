@@ -102,7 +102,8 @@ out:
 TP_TEST(ranges_grow_tighter)
 {
     PLAY({ "sym 12", "s0" }, { "known s0 > 1", "yes" }, { "known s0 > 2", "unknown" }, { "guard s0 > 2", "True" },
-         { "guard s0 > 5", "True" }, { "guard s0 <= 12", "True" }, { "guard s0 > 3", "True" }, { "range s0", "[6, 12]" },
+         { "guard s0 > 5", "True" }, { "guard s0 <= 12", "True" }, { "guard s0 > 3", "True" },
+         { "range s0", "[6, 12]" },
          { "guard s0*s0 > 20", "True" }, { "guard s0 < 10", "False" }, { "range 2*s0 + 1", "[21, 25]" },
          { "guards", "s0 > 2, s0 > 5, s0 <= 12, s0 >= 10" });
 }
@@ -119,7 +120,8 @@ TP_TEST(equalities_replace)
 
 TP_TEST(congruences_are_kept)
 {
-    PLAY({ "sym 12", "s0" }, { "sym 7", "s1" }, { "guard Eq(Mod(s0, 4), 0)", "True" }, { "guard Eq(Mod(s0, 2), 0)", "True" },
+    PLAY({ "sym 12", "s0" }, { "sym 7", "s1" }, { "guard Eq(Mod(s0, 4), 0)", "True" },
+         { "guard Eq(Mod(s0, 2), 0)", "True" },
          { "known Eq(Mod(s0 + 1, 2), 1)", "yes" }, { "known Eq(s0, 13)", "no" }, { "simplify 4*(s0//4)", "s0" },
          { "simplify 8*(s0//4) + 1", "2*s0 + 1" }, { "known Eq(Mod(s0*s1, 4), 0)", "yes" },
          { "range s0", "[4, oo]" }, { "guard Eq(Mod(s0, 3), 0)", "True" }, { "known Eq(Mod(s0, 12), 0)", "yes" },
@@ -134,14 +136,16 @@ TP_TEST(false_answers_are_facts_too)
          { "guard Eq(Mod(s0, 7), 0)", "False" }, { "known Eq(Mod(s0, 7), 0)", "no" }, { "guard Eq(s0, s1)", "False" },
          { "known Ne(s1, s0)", "yes" }, { "guard Eq(s0, 2)", "False" }, { "range s0", "[3, oo]" },
          { "guard s0 > s1", "True" }, { "known s1 < s0 + 5", "yes" }, { "known s0 - s1 >= 1", "yes" },
-         { "known s0 - s1 >= 2", "unknown" }, { "guards", "Ne(s0, 30), Ne(Mod(s0, 7), 0), Ne(s0, s1), Ne(s0, 2), s0 > s1" });
+         { "known s0 - s1 >= 2", "unknown" },
+         { "guards", "Ne(s0, 30), Ne(Mod(s0, 7), 0), Ne(s0, s1), Ne(s0, 2), s0 > s1" });
 }
 
 TP_TEST(unbacked_symbols_need_facts)
 {
     PLAY({ "sym 12", "s0" }, { "unbacked", "u0" }, { "unbacked", "u1" },
          { "guard Eq(u0, 1)",
-           "error: Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  (Size-like symbols: none)" },
+           "error: Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  "
+           "(Size-like symbols: none)" },
          { "guard u0 < s0 + 1", "error: Could not guard on data-dependent expression u0 < 13 (unhinted: u0 < s0 + 1).  "
                                 "(Size-like symbols: none)" },
          { "int u0", "error: Could not extract specialized integer from data-dependent expression u0 (unhinted: u0).  "
@@ -157,8 +161,10 @@ TP_TEST(unbacked_symbols_need_facts)
 
 TP_TEST(unbacked_equalities_replace)
 {
-    PLAY({ "sym 12", "s0" }, { "unbacked", "u0" }, { "unbacked", "u1" }, { "unbacked", "u2" }, { "assume Eq(u0, s0)", "ok" },
-         { "simplify u0 + 1", "s0 + 1" }, { "assume Eq(u1, u2)", "ok" }, { "simplify u2", "u1" }, { "assume u1 >= 3", "ok" },
+    PLAY({ "sym 12", "s0" }, { "unbacked", "u0" }, { "unbacked", "u1" }, { "unbacked", "u2" },
+         { "assume Eq(u0, s0)", "ok" },
+         { "simplify u0 + 1", "s0 + 1" }, { "assume Eq(u1, u2)", "ok" }, { "simplify u2", "u1" },
+         { "assume u1 >= 3", "ok" },
          { "range u2", "[3, oo]" }, { "assume u2 <= 3", "ok" }, { "simplify u1 + u2", "6" }, { "int u2", "3" },
          { "assume (u0 > 4) & (u0 < 40)", "ok" }, { "range s0", "[5, 39]" });
 }

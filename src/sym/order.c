@@ -1,7 +1,7 @@
 /* order.c - the order in which sympy prints: of terms, of factors, of the arguments of Max, And and the like.
  *
- * Inside a sum the generators (symbols, then other atoms) are sorted by the key below, and the terms by their exponents over
- * the sorted generators, largest first. The key of an expression, compared part by part:
+ * Inside a sum the generators (symbols, then other atoms) are sorted by the key below, and the terms by their exponents
+ * over the sorted generators, largest first. The key of an expression, compared part by part:
  *
  *     class      number 1, symbol 2, product 3.0, sum 3.1, function 4 (by name), Max and Min 4.5,
  *                comparison 5 (by class name), and/or 6, not 7

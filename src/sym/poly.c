@@ -207,7 +207,7 @@ static uint64_t from_factors(const sym_factor *f, size_t count)
     return tp_sym_intern(env, KIND_monomial, TP_SYM_INT, (const uint64_t *)f, count * 2).word;
 }
 
-/* a * b**sign as monomials. 0: failed (an error is set) for a product, or not divisible (none is set) for a quotient. */
+/* a * b**sign as monomials. 0: failed (an error is set) for a product, not divisible (none is set) for a quotient. */
 static uint64_t join(tp_shape_env *env, uint64_t a, uint64_t b, int sign)
 {
     const sym_factor *fa = NULL, *fb = NULL;

@@ -207,7 +207,8 @@ void tp_sym_print(tp_sym x, tp_text *text)
         return;
     }
     if (!tp_sym_is_node(x)) {
-        tp_text_add(text, "%s", x.word == TP_SYM_TRUE.word ? "True" : x.word == TP_SYM_FALSE.word ? "False" : "<failed>");
+        bool truth = tp_sym_same(x, TP_SYM_TRUE);
+        tp_text_add(text, "%s", truth ? "True" : tp_sym_is_bool(x) ? "False" : "<failed>");
         return;
     }
     const char *head = tp_sym_kinds[sym_node(x)->kind].head;

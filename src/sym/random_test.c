@@ -38,8 +38,10 @@ static bool begin(world *w)
     w->count = 0;
     for (int p = 0; p < POINTS; p++) {
         w->counts[p] = true;
-        for (int s = 0; s < SYMBOLS; s++)
-            w->at[p][s].value = tp_sym_int(ranges[s].low + (int64_t)draw(w, (uint64_t)(ranges[s].high - ranges[s].low + 1)));
+        for (int s = 0; s < SYMBOLS; s++) {
+            uint64_t width = (uint64_t)(ranges[s].high - ranges[s].low + 1);
+            w->at[p][s].value = tp_sym_int(ranges[s].low + (int64_t)draw(w, width));
+        }
     }
     if (!(w->env = tp_shape_env_new(NULL, NULL)))
         return false;
@@ -181,7 +183,8 @@ static void check_range(world *w, const sample *s, tp_sym x)
     for (int p = 0; p < POINTS; p++) {
         if (!s->valid[p] || !w->counts[p])
             continue;
-        bool ok = s->value[p] >= r.low && s->value[p] <= r.high && (known == TP_UNKNOWN || s->value[p] == (known == TP_YES));
+        bool ok = s->value[p] >= r.low && s->value[p] <= r.high;
+        ok = ok && (known == TP_UNKNOWN || s->value[p] == (known == TP_YES));
         if (!ok && !tp_test_quiet)
             report("range or answer", s->x, x, r.low, s->value[p]);
         TP_EXPECT(ok);

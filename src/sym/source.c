@@ -3,8 +3,8 @@
  *     Eq(Mod(s0, 4), 0)   ->  (L['x'].size()[0] % 4) == 0
  *     s0 + 1 <= 2*s1      ->  1 + L['x'].size()[0] <= 2*L['y'].size()[0]
  *
- * This is the text of guards in messages and logs. Sums begin with their number, then come plain symbols, then the rest;
- * small powers are written as products. A symbol without a source keeps its name. */
+ * This is the text of guards in messages and logs. Sums begin with their number, then come plain symbols, then the
+ * rest; small powers are written as products. A symbol without a source keeps its name. */
 #include "sym/node.h"
 
 enum { MOST_REPEATED = 8 };

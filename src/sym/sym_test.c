@@ -290,7 +290,8 @@ out:
 TP_TEST(integers_fit_in_the_word)
 {
     const int64_t values[] = { 0, 1, -1, 5, INT64_MAX, INT64_MAX - 1, ((int64_t)1 << 62) - 1, (int64_t)1 << 62,
-                               -((int64_t)1 << 62), -((int64_t)1 << 62) - 1, -INT64_MAX / 4 * 3, INT64_MIN + ((int64_t)1 << 56) };
+                               -((int64_t)1 << 62), -((int64_t)1 << 62) - 1, -INT64_MAX / 4 * 3,
+                               INT64_MIN + ((int64_t)1 << 56) };
     for (size_t i = 0; i < TP_COUNT(values); i++) {
         tp_sym x = tp_sym_int(values[i]);
         TP_EXPECT(tp_sym_is_int(x) && !tp_sym_is_node(x) && tp_sym_as_int(x) == values[i]);
@@ -320,8 +321,8 @@ TP_TEST(failures_stick_to_the_word)
     tp_error_clear();
     TP_EXPECT(!tp_shape_env_check(env) && tp_error_kind() == TP_ERR_ZERO_DIVISION);
     TP_EXPECT(tp_shape_env_check(env));
-    static const char *const wrong[] = { "s0 +", "s9", "(s0", "Mod(s0)", "Mod(1, 2, 3)", "(s0 < 3) + 1", "s0 & 1", "s0 s1",
-                                         "99999999999999999999", "zuf0 // 2", "s0**-1", "Frob(s0)", "" };
+    static const char *const wrong[] = { "s0 +", "s9", "(s0", "Mod(s0)", "Mod(1, 2, 3)", "(s0 < 3) + 1", "s0 & 1",
+                                         "s0 s1", "99999999999999999999", "zuf0 // 2", "s0**-1", "Frob(s0)", "" };
     for (size_t i = 0; i < TP_COUNT(wrong); i++) {
         tp_error_clear();
         TP_EXPECT(tp_sym_is_failed(tp_sym_parse(env, wrong[i])));
@@ -382,5 +383,6 @@ out:
 
 TP_TEST_MAIN(TP_SWEPT(sums_are_polynomials), TP_SWEPT(divisions_simplify), TP_SWEPT(remainders_simplify),
              TP_SWEPT(extremes_drop_the_idle), TP_SWEPT(conditions_are_decided), TP_SWEPT(floats_stay_as_written),
-             TP_SWEPT(canonical_forms), TP_SWEPT(sources_read_as_python), TP_SWEPT(integers_fit_in_the_word), TP_SWEPT(failures_stick_to_the_word),
+             TP_SWEPT(canonical_forms), TP_SWEPT(sources_read_as_python),
+             TP_SWEPT(integers_fit_in_the_word), TP_SWEPT(failures_stick_to_the_word),
              TP_SWEPT(values_and_substitution), TP_SWEPT(children_share_their_parents_nodes))
