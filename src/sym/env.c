@@ -79,7 +79,7 @@ static tp_sym add_symbol(tp_shape_env *env, const char *name, tp_symbol_kind kin
     if (!s)
         return tp_sym_fail_as_set(env);
     *s = (tp_symbol){ .name = tp_text_in(&env->arena, name, strlen(name)), .kind = kind, .range = TP_RANGE_ALL,
-                      .modulus = 1 };
+                      .declared = TP_RANGE_ALL, .modulus = 1 };
     if (!s->name || !tp_array_reserve(&env->symbols, index + 1) || !tp_array_reserve(&env->symbol_nodes, index + 1))
         return tp_sym_fail_as_set(env);
     tp_sym x = tp_sym_intern(env, KIND_symbol, kind == TP_SYMBOL_FLOAT ? TP_SYM_FLOAT : TP_SYM_INT, &index, 1);
@@ -118,7 +118,7 @@ tp_sym tp_shape_env_symbol(tp_shape_env *env, int64_t hint, const char *source, 
     tp_symbol *s = tp_sym_symbol(x);
     s->has_hint = true;
     s->hint = hint;
-    s->range = range;
+    s->range = s->declared = range;
     return !source || tp_symbol_add_source(x, source) ? x : tp_sym_fail_as_set(env);
 }
 
@@ -126,7 +126,7 @@ tp_sym tp_shape_env_unbacked(tp_shape_env *env, tp_range range)
 {
     tp_sym x = add_numbered(env, "u", TP_SYMBOL_UNBACKED);
     if (!tp_sym_is_failed(x))
-        tp_sym_symbol(x)->range = range;
+        tp_sym_symbol(x)->range = tp_sym_symbol(x)->declared = range;
     return x;
 }
 
@@ -141,7 +141,7 @@ tp_sym tp_shape_env_named(tp_shape_env *env, const char *name, const int64_t *hi
     if (tp_sym_is_failed(x))
         return x;
     tp_symbol *s = tp_sym_symbol(x);
-    s->range = range;
+    s->range = s->declared = range;
     if (hint) {
         s->has_hint = true;
         s->hint = *hint;

@@ -28,7 +28,8 @@ typedef struct tp_symbol {
     bool           has_hint;
     bool           size_like;       /* unbacked, used as a size; named so in messages */
     int64_t        hint;
-    tp_range       range;
+    tp_range       range;           /* known by now */
+    tp_range       declared;        /* assumed when the symbol was made: to be checked like a guard */
     int64_t        modulus, residue;    /* the symbol is `residue` modulo `modulus`; 1 and 0 when nothing is known */
     tp_sym         replacement;     /* failed word: stands for itself */
     const char    *source;          /* arena, may be NULL: "L['x'].size()[0]", the first of `sources` */

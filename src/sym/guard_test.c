@@ -1,6 +1,6 @@
 /* guard_test.c - what an environment knows, decides and records. */
 #include "base/test.h"
-#include "sym/env.h"
+#include "sym/program.h"
 
 /* A script: each line does one thing with an expression and states the outcome.
  *     sym N        a backed symbol with this hint            -> its text
@@ -243,6 +243,35 @@ out:
     tp_shape_env_unref(env);
 }
 
+TP_TEST(compiled_guards_agree)
+{
+    tp_shape_env *env = tp_shape_env_new(NULL, NULL);
+    tp_guard_program *program = NULL;
+    bool answer;
+    TP_NEED(env);
+    (void)tp_shape_env_symbol(env, 12, NULL, (tp_range){ 2, 100 });
+    (void)tp_shape_env_symbol(env, 8, NULL, TP_RANGE_ALL);
+    (void)tp_shape_env_unbacked(env, TP_RANGE_ALL);
+    static const char *const conditions[] = { "Eq(Mod(s0*s1, 8), 0)", "s0**2 + 3*s1 - 5 > 2*Max(s0, s1)//3",
+                                              "(s0 < 5) | Ne(s1, 9)", "Eq(s0//s1, 4)", "Min(s0, s1, 30) >= 4" };
+    for (size_t i = 0; i < TP_COUNT(conditions); i++)
+        TP_NEED(tp_sym_guard(tp_sym_parse(env, conditions[i]), &answer));
+    TP_NEED(tp_sym_assume(tp_sym_parse(env, "u0 >= 0"), NULL) && (program = tp_guard_program_new(env)));
+    static const struct { int64_t values[3]; int failed; } rows[] = {
+        { { 12, 8, -5 }, -1 }, { { 13, 8, 0 }, -1 }, { { 13, 7, 0 }, 0 },  { { 8, 9, 0 }, 2 }, { { 40, 9, 0 }, 2 },
+        { { 64, 16, 0 }, 3 },  { { 8, 3, 0 }, 4 },   { { 101, 8, 0 }, 6 }, { { 12, 1, 0 }, 7 },
+        { { 4, INT64_MAX, 0 }, 0 },
+    };
+    for (size_t i = 0; i < TP_COUNT(rows); i++) {
+        size_t failed = SIZE_MAX;
+        bool holds = tp_guard_program_check(program, rows[i].values, &failed);
+        TP_EXPECT(holds == (rows[i].failed < 0) && (holds || failed == (size_t)rows[i].failed));
+    }
+out:
+    tp_guard_program_free(program);
+    tp_shape_env_unref(env);
+}
+
 static void *take_stack(void *context)
 {
     ++*(int *)context;
@@ -281,4 +310,5 @@ TP_TEST_MAIN(TP_SWEPT(ranges_grow_tighter), TP_SWEPT(equalities_replace), TP_SWE
              TP_SWEPT(false_answers_are_facts_too), TP_SWEPT(unbacked_symbols_need_facts),
              TP_SWEPT(unbacked_equalities_replace), TP_SWEPT(atoms_pass_ranges_on), TP_SWEPT(zero_and_one_are_integers),
              TP_SWEPT(roots_replace_symbols), TP_SWEPT(numbers_are_conditions),
-             TP_SWEPT(guards_print_as_pytorch_prints_them), TP_SWEPT(stacks_are_taken_and_released))
+             TP_SWEPT(guards_print_as_pytorch_prints_them), TP_SWEPT(compiled_guards_agree),
+             TP_SWEPT(stacks_are_taken_and_released))
