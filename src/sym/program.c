@@ -9,11 +9,9 @@
 enum { OWN_REGISTERS = 128 };       /* on the stack while a check runs */
 
 typedef enum step_op {
-    STEP_CONSTANT,      /* to = number; to, a and b are registers */
+    STEP_CONSTANT,      /* to = number; to, a and b are registers, save that b may be NUMBER */
     STEP_ADD,           /* to = a + b */
     STEP_MUL,
-    STEP_ADD_NUMBER,    /* to = a + number */
-    STEP_MUL_NUMBER,
     STEP_FLOORDIV,
     STEP_MOD,
     STEP_MAX,
@@ -25,10 +23,12 @@ typedef enum step_op {
     STEP_NOT,
     STEP_SELECT,        /* to = to ? a : b */
     STEP_COMPARE,       /* the six comparisons, in the order of tp_compare */
-    STEP_AT_LEAST = STEP_COMPARE + TP_GE + 1,   /* ends the run as failed[b] unless a >= number */
+    STEP_AT_LEAST = STEP_COMPARE + TP_GE + 1,   /* ends the run, failed is `to`, unless a >= number */
     STEP_AT_MOST,
-    STEP_CHECK,         /* ends the run as failed[b] unless a */
+    STEP_CHECK,         /* ends the run, failed is `to`, unless a */
 } step_op;
+
+#define NUMBER UINT32_MAX       /* as operand b: the step's number */
 
 typedef struct step {
     uint32_t op, to, a, b;
@@ -66,13 +66,13 @@ static bool compile_monomial(compiler *c, uint64_t of, uint32_t *at)
 {
     const sym_factor *f = NULL;
     sym_factor own;
-    uint32_t one, exponent;
+    uint32_t one;
     size_t count = tp_sym_factors(of, &f, &own);
     for (size_t i = 0; i < count; i++) {
         if (!compile(c, (tp_sym){ f[i].atom }, &one))
             return false;
-        if (f[i].exponent > 1 && (!compile(c, tp_sym_int(f[i].exponent), &exponent) ||
-                                  !emit_to(c, (step){ .op = STEP_POW, .a = one, .b = exponent }, &one)))
+        step power = { .op = STEP_POW, .a = one, .b = NUMBER, .number = f[i].exponent };
+        if (f[i].exponent > 1 && !emit_to(c, power, &one))
             return false;
         if (i == 0)
             *at = one;
@@ -90,10 +90,10 @@ static bool compile_poly(compiler *c, tp_sym x, uint32_t *at)
     for (size_t i = 0; i < t.count; i++) {
         int64_t k = t.term[i].coefficient;
         if (t.term[i].of == UNIT)           /* the last term, and never the only one */
-            return emit_to(c, (step){ .op = STEP_ADD_NUMBER, .a = *at, .number = k }, at);
+            return emit_to(c, (step){ .op = STEP_ADD, .a = *at, .b = NUMBER, .number = k }, at);
         if (!compile(c, (tp_sym){ t.term[i].of }, &one))
             return false;
-        if (k != 1 && !emit_to(c, (step){ .op = STEP_MUL_NUMBER, .a = one, .number = k }, &one))
+        if (k != 1 && !emit_to(c, (step){ .op = STEP_MUL, .a = one, .b = NUMBER, .number = k }, &one))
             return false;
         if (i == 0)
             *at = one;
@@ -105,11 +105,19 @@ static bool compile_poly(compiler *c, tp_sym x, uint32_t *at)
 
 static bool compile_list(compiler *c, tp_sym x, step_op op, uint32_t *at)
 {
-    uint32_t one;
-    for (size_t i = 0; i < sym_node(x)->count; i++) {
-        if (!compile(c, sym_arg(x, i), i ? &one : at))
+    size_t count = sym_node(x)->count;
+    /* Max and Min keep their number first; here it is wanted last. */
+    size_t first = (op == STEP_MAX || op == STEP_MIN) && tp_sym_is_int(sym_arg(x, 0));
+    if (!compile(c, sym_arg(x, first), at))
+        return false;
+    for (size_t i = 1; i < count; i++) {
+        tp_sym y = sym_arg(x, (first + i) % count);
+        step s = { .op = op, .a = *at, .b = NUMBER };
+        if (tp_sym_is_int(y))
+            s.number = tp_sym_as_int(y);
+        else if (!compile(c, y, &s.b))
             return false;
-        if (i && !emit_to(c, (step){ .op = op, .a = *at, .b = one }, at))
+        if (!emit_to(c, s, at))
             return false;
     }
     return true;
@@ -125,7 +133,7 @@ static bool compile_where(compiler *c, tp_sym x, uint32_t *at)
 {
     uint32_t condition, a, b;
     return compile(c, sym_arg(x, 0), &condition) && compile(c, sym_arg(x, 1), &a) && compile(c, sym_arg(x, 2), &b) &&
-           emit_to(c, (step){ .op = STEP_ADD_NUMBER, .a = condition }, at) &&
+           emit_to(c, (step){ .op = STEP_ADD, .a = condition, .b = NUMBER }, at) &&
            emit(c, (step){ .op = STEP_SELECT, .to = *at, .a = a, .b = b });
 }
 
@@ -180,10 +188,10 @@ static bool compile_ranges(compiler *c)
         if (s->kind != TP_SYMBOL_BACKED)
             continue;
         if (s->declared.low > INT64_MIN &&
-            !emit(c, (step){ .op = STEP_AT_LEAST, .a = i, .b = failed, .number = s->declared.low }))
+            !emit(c, (step){ .op = STEP_AT_LEAST, .to = failed, .a = i, .number = s->declared.low }))
             return false;
         if (s->declared.high < INT64_MAX &&
-            !emit(c, (step){ .op = STEP_AT_MOST, .a = i, .b = failed, .number = s->declared.high }))
+            !emit(c, (step){ .op = STEP_AT_MOST, .to = failed, .a = i, .number = s->declared.high }))
             return false;
     }
     return true;
@@ -194,7 +202,7 @@ static bool compile_guards(compiler *c)
     for (uint32_t i = 0; i < c->env->guards.count; i++) {
         const tp_guard *g = c->env->guards.item[i];
         uint32_t at = 0;
-        if (!g->deferred && (!compile(c, g->condition, &at) || !emit(c, (step){ .op = STEP_CHECK, .a = at, .b = i })))
+        if (!g->deferred && (!compile(c, g->condition, &at) || !emit(c, (step){ .op = STEP_CHECK, .to = i, .a = at })))
             return false;
     }
     return true;
@@ -244,14 +252,12 @@ static bool power(int64_t base, int64_t exponent, int64_t *result)
 /* A step with a result. False: there is none, and the run fails. */
 static bool run_step(const step *s, int64_t *r)
 {
-    int64_t a = r[s->a], b = r[s->b], *to = &r[s->to];
+    int64_t a = r[s->a], b = s->b == NUMBER ? s->number : r[s->b], *to = &r[s->to];
     bool divides = b != 0 && !(a == INT64_MIN && b == -1);
     switch (s->op) {
     case STEP_CONSTANT: *to = s->number; return true;
     case STEP_ADD: return !__builtin_add_overflow(a, b, to);
     case STEP_MUL: return !__builtin_mul_overflow(a, b, to);
-    case STEP_ADD_NUMBER: return !__builtin_add_overflow(a, s->number, to);
-    case STEP_MUL_NUMBER: return !__builtin_mul_overflow(a, s->number, to);
     case STEP_FLOORDIV: return divides && (*to = tp_int_floordiv(a, b), true);
     case STEP_MOD: return divides && (*to = tp_int_mod(a, b), true);
     case STEP_MAX: *to = a > b ? a : b; return true;
@@ -291,6 +297,7 @@ bool tp_guard_program_check(const tp_guard_program *p, const int64_t *values, si
     int64_t own[OWN_REGISTERS], *r = own;
     if (p->registers > OWN_REGISTERS && !(r = tp_alloc_array(p->registers, sizeof *r)))
         return false;
+    r[0] = 0;                   /* steps without operands name it */
     memcpy(r, values, p->symbols * sizeof *r);
     const step *at = run(p, r);
     if (r != own)
@@ -300,6 +307,6 @@ bool tp_guard_program_check(const tp_guard_program *p, const int64_t *values, si
     while (at->op < STEP_AT_LEAST)          /* a step that failed belongs to the next check */
         at++;
     if (failed)
-        *failed = at->b;
+        *failed = at->to;
     return false;
 }
