@@ -149,6 +149,7 @@ uint64_t tp_sym_common(tp_sym x);           /* greatest monomial that divides ev
 
 /* float.c. Operands are floats already. */
 tp_sym tp_sym_float_binary(sym_kind kind, tp_sym a, tp_sym b);
+double tp_sym_round_number(sym_kind kind, double value);        /* as the kinds trunc, floor, ceil, round do */
 tp_sym tp_sym_to_float_in(tp_shape_env *env, tp_sym a);  /* `env` serves when `a` is a plain integer */
 
 /* range.c */

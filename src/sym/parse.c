@@ -126,6 +126,21 @@ static tp_sym parse_trunc(tp_sym *a)
     return tp_sym_trunc(a[0]);
 }
 
+static tp_sym parse_floor(tp_sym *a)
+{
+    return tp_sym_floor(a[0]);
+}
+
+static tp_sym parse_ceil(tp_sym *a)
+{
+    return tp_sym_ceil(a[0]);
+}
+
+static tp_sym parse_round(tp_sym *a)
+{
+    return tp_sym_round(a[0]);
+}
+
 static const struct function {
     const char *name;
     size_t arguments;           /* 0: two or more, applied from the left */
@@ -139,7 +154,9 @@ static const struct function {
     { "Eq", 2, true, parse_eq },              { "Ne", 2, true, parse_ne },
     { "IntTrueDiv", 2, true, parse_truediv }, { "FloatTrueDiv", 2, true, parse_truediv },
     { "FloatPow", 2, true, parse_pow },       { "ToFloat", 1, true, parse_to_float },
-    { "TruncToInt", 1, true, parse_trunc },   { "Where", 3, true, parse_where },
+    { "TruncToInt", 1, true, parse_trunc },   { "FloorToInt", 1, true, parse_floor },
+    { "CeilToInt", 1, true, parse_ceil },     { "RoundToInt", 1, true, parse_round },
+    { "Where", 3, true, parse_where },
 };
 
 static tp_sym call(parser *p, const struct function *f)

@@ -20,7 +20,6 @@ static bool is_wrapped(tp_sym x)
     case KIND_mod:
     case KIND_pow:
     case KIND_where:
-    case KIND_trunc:
     case KIND_int_truediv:
     case KIND_float_truediv:
     case KIND_float_pow: return true;

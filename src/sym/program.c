@@ -158,7 +158,7 @@ static bool compile_node(compiler *c, tp_sym x, uint32_t *at)
     case KIND_abs: return compile_one(c, x, STEP_ABS, at);
     case KIND_not: return compile_one(c, x, STEP_NOT, at);
     case KIND_where: return compile_where(c, x, at);
-    default: return compile(c, sym_arg(x, 0), at);      /* TruncToInt: its argument is a float, refused there */
+    default: return compile(c, sym_arg(x, 0), at);      /* TruncToInt and the like: of floats, refused there */
     }
 }
 

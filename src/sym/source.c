@@ -154,6 +154,9 @@ static void put_node(tp_sym x, tp_text *text)
     case KIND_min: put_call(x, "min", text); break;
     case KIND_abs: put_call(x, "abs", text); break;
     case KIND_trunc: put_call(x, "int", text); break;
+    case KIND_floor: put_call(x, "math.floor", text); break;
+    case KIND_ceil: put_call(x, "math.ceil", text); break;
+    case KIND_round: put_call(x, "round", text); break;
     case KIND_to_float: put_call(x, "float", text); break;
     case KIND_where: put_where(x, text); break;
     case KIND_eq: put_comparison(x, " == ", true, text); break;

@@ -198,7 +198,11 @@ TP_API tp_sym tp_sym_abs(tp_sym a);
 TP_API tp_sym tp_sym_float(tp_shape_env *env, double value);
 TP_API tp_sym tp_sym_to_float(tp_sym a);                /* ToFloat(a); a float is returned as it is */
 TP_API tp_sym tp_sym_truediv(tp_sym a, tp_sym b);       /* at least one operand is a node */
-TP_API tp_sym tp_sym_trunc(tp_sym a);                   /* a float's integer part, rounded to zero */
+/* A float to an integer: rounded to zero, down, up, to the nearest (ties to even). An integer is returned as it is. */
+TP_API tp_sym tp_sym_trunc(tp_sym a);
+TP_API tp_sym tp_sym_floor(tp_sym a);
+TP_API tp_sym tp_sym_ceil(tp_sym a);
+TP_API tp_sym tp_sym_round(tp_sym a);
 TP_API tp_sym tp_sym_where(tp_sym condition, tp_sym a, tp_sym b);
 
 /* Conditions. Decided ones are True or False at once; others keep the sides as written, for messages print them so. */

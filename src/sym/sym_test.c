@@ -207,6 +207,11 @@ static const row floats[] = {
     { "s0**0.5", "FloatPow(ToFloat(s0), 0.5)" },
     { "TruncToInt(zuf0)", "TruncToInt(zuf0)" },
     { "TruncToInt(ToFloat(s0))", "s0" },
+    { "TruncToInt(zuf0)*2 + 1", "2*TruncToInt(zuf0) + 1" },
+    { "FloorToInt(s0*2.0)", "FloorToInt(2.0*ToFloat(s0))" },
+    { "CeilToInt(s0/2)", "CeilToInt(IntTrueDiv(s0, 2))" },
+    { "RoundToInt(2.5)", "2" },
+    { "CeilToInt(2.5) + FloorToInt(-2.5) + TruncToInt(-2.5)", "-2" },
     { "zuf0 > 2", "zuf0 > 2.0" },
     { "zuf0*0.000000001", "1.0e-9*zuf0" },
     { "zuf0*0.1", "0.1*zuf0" },
@@ -344,6 +349,7 @@ TP_TEST(values_and_substitution)
     TP_NEED(!tp_sym_is_failed(x) && !tp_sym_is_failed(y));
     TP_EXPECT(tp_sym_hint(x, &value) && value == 144 * 8 - 6 + 2);
     TP_EXPECT(!tp_sym_hint(y, &value));
+    TP_EXPECT(tp_sym_hint(tp_sym_parse(env, "FloorToInt(s0*2.6) + CeilToInt(s1/3)"), &value) && value == 34);
     tp_binding b[] = { { s0, tp_sym_int(3) }, { s1, tp_sym_int(10) } };
     TP_EXPECT(tp_sym_eval(x, b, 2, &value) && value == 90 - 5 + 3);
     TP_EXPECT(!tp_sym_eval(y, b, 2, &value) && tp_error_kind() == TP_ERR_VALUE);
