@@ -424,13 +424,11 @@ bool tp_sym_mentions(tp_sym x, tp_sym symbol)
     return false;
 }
 
-tp_sym tp_sym_solve(tp_sym equation, tp_sym symbol)
+/* d = 0, for a symbol that stands in one term of d, alone. */
+static tp_sym solve(tp_sym d, tp_sym symbol)
 {
     sym_terms t;
     int64_t coefficient = 0;
-    if (!sym_is_kind(equation, KIND_eq) || tp_sym_type_of(sym_arg(equation, 0)) != TP_SYM_INT)
-        return TP_SYM_FAILED;
-    tp_sym d = tp_sym_sub(sym_arg(equation, 0), sym_arg(equation, 1));
     if (tp_sym_is_failed(d))
         return d;
     tp_sym_terms(d, &t);
@@ -443,4 +441,14 @@ tp_sym tp_sym_solve(tp_sym equation, tp_sym symbol)
     if (tp_sym_is_failed(rest) || tp_sym_mentions(rest, symbol))
         return TP_SYM_FAILED;
     return tp_sym_divide_exactly(rest, tp_sym_int(coefficient));
+}
+
+tp_sym tp_sym_solve(tp_sym equation, tp_sym symbol)
+{
+    if (!sym_is_kind(equation, KIND_eq) || tp_sym_type_of(sym_arg(equation, 0)) != TP_SYM_INT)
+        return TP_SYM_FAILED;
+    sym_quiet quiet = tp_sym_quiet_begin(sym_env(equation));
+    tp_sym result = solve(tp_sym_sub(sym_arg(equation, 0), sym_arg(equation, 1)), symbol);
+    tp_sym_quiet_end(sym_env(equation), quiet);
+    return result;
 }
