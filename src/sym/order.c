@@ -6,7 +6,8 @@
  *     class      number 1, symbol 2, product 3.0, sum 3.1, function 4 (by name), Max and Min 4.5,
  *                comparison 5 (by class name), and/or 6, not 7
  *     arguments  how many, then each by its key; of a symbol its name
- *     weight     the exponent of a power, the coefficient of a product, the value of a number
+ *     exponent   of a power, else 1
+ *     number     the coefficient of a product, the value of a number
  *
  * The rule was found by experiment and held for thousands of random expressions. */
 #include <string.h>
@@ -108,21 +109,17 @@ bool tp_sym_is_plain_mod(tp_sym x)
 typedef struct sort_key {
     int         class;
     const char *name;
-    int64_t     weight;
 } sort_key;
 
 static sort_key key_of(sym_piece p)
 {
     tp_sym x = { p.of };
     if (p.of == UNIT || !tp_sym_is_node(x))
-        return (sort_key){ 10, "", p.of == UNIT ? p.coefficient : 0 };
-    sort_key k = { 40, tp_sym_kinds[sym_node(x)->kind].sort, p.coefficient != 1 ? p.coefficient : p.exponent };
+        return (sort_key){ 10, "" };
+    sort_key k = { 40, tp_sym_kinds[sym_node(x)->kind].sort };
     switch ((sym_kind)sym_node(x)->kind) {
     case KIND_number: k.class = 10; break;
-    case KIND_symbol:
-        k.class = 20;
-        k.weight = k.weight == 1 ? 0 : k.weight;
-        break;
+    case KIND_symbol: k.class = 20; break;
     case KIND_monomial: k.class = 30; break;
     case KIND_float_mul: k.class = 30; break;
     case KIND_poly:
@@ -195,5 +192,7 @@ int tp_sym_compare_pieces(sym_piece a, sym_piece b)
         order = strcmp(tp_sym_symbol((tp_sym){ a.of })->name, tp_sym_symbol((tp_sym){ b.of })->name);
     else if (!order && ka.class > 20 && a.of != b.of)
         order = compare_arguments(a, b);
-    return order ? order : (ka.weight > kb.weight) - (ka.weight < kb.weight);
+    if (!order)
+        order = (a.exponent > b.exponent) - (a.exponent < b.exponent);
+    return order ? order : (a.coefficient > b.coefficient) - (a.coefficient < b.coefficient);
 }
