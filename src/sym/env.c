@@ -165,6 +165,8 @@ const tp_symbol *tp_symbol_of(tp_sym symbol)
 
 bool tp_symbol_add_source(tp_sym symbol, const char *source)
 {
+    if (tp_sym_is_failed(symbol))
+        return false;
     tp_symbol *s = tp_sym_symbol(symbol);
     tp_arena *arena = &sym_env(symbol)->arena;
     const char **list = tp_arena_take_array(arena, s->source_count + 1, sizeof *list);
@@ -181,6 +183,8 @@ bool tp_symbol_add_source(tp_sym symbol, const char *source)
 
 bool tp_symbol_set_hint(tp_sym symbol, int64_t hint)
 {
+    if (tp_sym_is_failed(symbol))
+        return false;
     tp_symbol *s = tp_sym_symbol(symbol);
     if (s->kind == TP_SYMBOL_FLOAT)
         return tp_fail(TP_ERR_TYPE, "the float symbol %s takes no integer hint", s->name);
@@ -194,7 +198,8 @@ bool tp_symbol_set_hint(tp_sym symbol, int64_t hint)
 
 void tp_symbol_set_size_like(tp_sym symbol)
 {
-    tp_sym_symbol(symbol)->size_like = true;
+    if (!tp_sym_is_failed(symbol))
+        tp_sym_symbol(symbol)->size_like = true;
 }
 
 size_t tp_shape_env_symbol_count(const tp_shape_env *env)

@@ -74,6 +74,7 @@ TP_API tp_sym tp_shape_env_named(tp_shape_env *env, const char *name, const int6
 TP_API tp_sym tp_shape_env_find(tp_shape_env *env, const char *name);   /* failed word: none (no error set) */
 
 TP_API const tp_symbol *tp_symbol_of(tp_sym symbol);            /* borrowed; tp_sym_is_symbol(symbol) holds */
+/* These take a symbol, or the failed word of one that could not be made: they then fail too, its error being set. */
 TP_API TP_CHECK bool tp_symbol_add_source(tp_sym symbol, const char *source);
 TP_API TP_CHECK bool tp_symbol_narrow(tp_sym symbol, tp_range range);   /* fails when nothing is left (TP_ERR_VALUE) */
 TP_API TP_CHECK bool tp_symbol_set_hint(tp_sym symbol, int64_t hint);   /* an unbacked symbol seen in a real run */

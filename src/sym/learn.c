@@ -187,6 +187,8 @@ static bool narrow(tp_sym p, tp_range r, int steps)
 
 bool tp_symbol_narrow(tp_sym symbol, tp_range range)
 {
+    if (tp_sym_is_failed(symbol))
+        return false;
     tp_sym by = tp_sym_simplify(symbol);
     return narrow(symbol, range, 0) && !tp_sym_is_failed(by) && (tp_sym_same(by, symbol) || bound(by, range, 0));
 }
@@ -207,6 +209,8 @@ static bool relearn(tp_shape_env *env)
 
 bool tp_symbol_replace(tp_sym symbol, tp_sym by)
 {
+    if (tp_sym_is_failed(symbol))
+        return false;
     tp_symbol *s = tp_sym_symbol(symbol);
     by = tp_sym_simplify(by);
     if (!tp_sym_is_failed(s->replacement)) {
