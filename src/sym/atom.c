@@ -92,7 +92,8 @@ tp_sym tp_sym_floordiv_slow(tp_sym a, tp_sym b)
         return TP_SYM_FAILED;
     tp_shape_env *env = sym_deeper(sym_env(a), sym_env(b));
     if (!env)
-        return sym_is_value(b, 0) ? zero_division(NULL) : tp_sym_int(tp_int_floordiv(tp_sym_as_int(a), tp_sym_as_int(b)));
+        return sym_is_value(b, 0) ? zero_division(NULL)
+                                  : tp_sym_int(tp_int_floordiv(tp_sym_as_int(a), tp_sym_as_int(b)));
     tp_sym known = tp_sym_recall(env, '/', a, b);
     return tp_sym_is_failed(known) ? tp_sym_remember(env, '/', a, b, floordiv_nodes(env, a, b)) : known;
 }

@@ -214,7 +214,7 @@ tp_sym tp_sym_not(tp_sym a)
 
 enum { MOST_TERMS = 32 };
 
-/* The comparison of d with zero: terms of d with a positive coefficient on one side, the others, negated, on the other. */
+/* The comparison of d with zero: terms with a positive coefficient on one side, the others, negated, on the other. */
 static tp_sym sides(sym_kind kind, tp_sym d, bool positive_left, bool create)
 {
     sym_terms t;

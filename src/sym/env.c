@@ -39,8 +39,8 @@ void tp_shape_env_unref(tp_shape_env *env)
     if (!env || !tp_count_down(&env->refs))
         return;
     for (size_t i = 0; i < env->guards.count; i++)
-        if (env->guards.item[i].stack && env->options.stack.release)
-            env->options.stack.release(env->guards.item[i].stack);
+        if (env->guards.item[i]->stack && env->options.stack.release)
+            env->options.stack.release(env->guards.item[i]->stack);
     tp_array_fini(&env->guards);
     tp_array_fini(&env->symbols);
     tp_array_fini(&env->symbol_nodes);
@@ -79,7 +79,7 @@ static tp_sym add_symbol(tp_shape_env *env, const char *name, tp_symbol_kind kin
     if (!s)
         return tp_sym_fail_as_set(env);
     *s = (tp_symbol){ .name = tp_text_in(&env->arena, name, strlen(name)), .kind = kind, .range = TP_RANGE_ALL,
-                      .modulus = 1 };
+                      .declared = TP_RANGE_ALL, .modulus = 1 };
     if (!s->name || !tp_array_reserve(&env->symbols, index + 1) || !tp_array_reserve(&env->symbol_nodes, index + 1))
         return tp_sym_fail_as_set(env);
     tp_sym x = tp_sym_intern(env, KIND_symbol, kind == TP_SYMBOL_FLOAT ? TP_SYM_FLOAT : TP_SYM_INT, &index, 1);
@@ -118,7 +118,7 @@ tp_sym tp_shape_env_symbol(tp_shape_env *env, int64_t hint, const char *source, 
     tp_symbol *s = tp_sym_symbol(x);
     s->has_hint = true;
     s->hint = hint;
-    s->range = range;
+    s->range = s->declared = range;
     return !source || tp_symbol_add_source(x, source) ? x : tp_sym_fail_as_set(env);
 }
 
@@ -126,7 +126,7 @@ tp_sym tp_shape_env_unbacked(tp_shape_env *env, tp_range range)
 {
     tp_sym x = add_numbered(env, "u", TP_SYMBOL_UNBACKED);
     if (!tp_sym_is_failed(x))
-        tp_sym_symbol(x)->range = range;
+        tp_sym_symbol(x)->range = tp_sym_symbol(x)->declared = range;
     return x;
 }
 
@@ -141,7 +141,7 @@ tp_sym tp_shape_env_named(tp_shape_env *env, const char *name, const int64_t *hi
     if (tp_sym_is_failed(x))
         return x;
     tp_symbol *s = tp_sym_symbol(x);
-    s->range = range;
+    s->range = s->declared = range;
     if (hint) {
         s->has_hint = true;
         s->hint = *hint;
@@ -165,6 +165,8 @@ const tp_symbol *tp_symbol_of(tp_sym symbol)
 
 bool tp_symbol_add_source(tp_sym symbol, const char *source)
 {
+    if (tp_sym_is_failed(symbol))
+        return false;
     tp_symbol *s = tp_sym_symbol(symbol);
     tp_arena *arena = &sym_env(symbol)->arena;
     const char **list = tp_arena_take_array(arena, s->source_count + 1, sizeof *list);
@@ -181,10 +183,14 @@ bool tp_symbol_add_source(tp_sym symbol, const char *source)
 
 bool tp_symbol_set_hint(tp_sym symbol, int64_t hint)
 {
+    if (tp_sym_is_failed(symbol))
+        return false;
     tp_symbol *s = tp_sym_symbol(symbol);
+    if (s->kind == TP_SYMBOL_FLOAT)
+        return tp_fail(TP_ERR_TYPE, "the float symbol %s takes no integer hint", s->name);
     if (hint < s->range.low || hint > s->range.high)
-        return tp_fail(TP_ERR_VALUE, "the hint %lld is outside the range [%lld, %lld] of %s", LL(hint), LL(s->range.low),
-                       LL(s->range.high), s->name);
+        return tp_fail(TP_ERR_VALUE, "the hint %lld is outside the range [%lld, %lld] of %s", LL(hint),
+                       LL(s->range.low), LL(s->range.high), s->name);
     s->has_hint = true;
     s->hint = hint;
     return true;
@@ -192,7 +198,8 @@ bool tp_symbol_set_hint(tp_sym symbol, int64_t hint)
 
 void tp_symbol_set_size_like(tp_sym symbol)
 {
-    tp_sym_symbol(symbol)->size_like = true;
+    if (!tp_sym_is_failed(symbol))
+        tp_sym_symbol(symbol)->size_like = true;
 }
 
 size_t tp_shape_env_symbol_count(const tp_shape_env *env)

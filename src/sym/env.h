@@ -7,12 +7,12 @@
  *   - conditions that were found or declared true.
  * All of it only grows; each new fact raises the epoch, which dates the answers cached in nodes.
  *
- * Symbols are numbered in order of creation, each kind for itself: s0, s1 … are backed (they have a hint, the size of the
- * example input), u0, u1 … are not (data-dependent), zuf0 … are unbacked floats. Sharing one symbol among equal sizes
- * (duck sizing) is the tracer's business.
+ * Symbols are numbered in order of creation, each kind for itself: s0, s1 … are backed (they have a hint, the size of
+ * the example input), u0, u1 … are not (data-dependent), zuf0 … are unbacked floats. Sharing one symbol among equal
+ * sizes (duck sizing) is the tracer's business.
  *
- * Counted. A child environment counts its parent and may use its symbols; facts a child learns about the parent's symbols
- * are the parent's. Guards and symbols are borrowed from the environment and stay where they are. */
+ * Counted. A child environment counts its parent and may use its symbols; facts a child learns about the parent's
+ * symbols are the parent's. Guards and symbols are borrowed from the environment and stay where they are. */
 #ifndef TP_SYM_ENV_H
 #define TP_SYM_ENV_H
 
@@ -28,8 +28,8 @@ typedef struct tp_symbol {
     bool           has_hint;
     bool           size_like;       /* unbacked, used as a size; named so in messages */
     int64_t        hint;
-    double         float_hint;
-    tp_range       range;
+    tp_range       range;           /* known by now */
+    tp_range       declared;        /* assumed when the symbol was made: to be checked like a guard */
     int64_t        modulus, residue;    /* the symbol is `residue` modulo `modulus`; 1 and 0 when nothing is known */
     tp_sym         replacement;     /* failed word: stands for itself */
     const char    *source;          /* arena, may be NULL: "L['x'].size()[0]", the first of `sources` */
@@ -62,7 +62,7 @@ typedef struct tp_shape_env_options {
 TP_API TP_CHECK tp_shape_env *tp_shape_env_new(tp_shape_env *parent, const tp_shape_env_options *options);
 TP_API tp_shape_env *tp_shape_env_ref(tp_shape_env *env);
 TP_API void tp_shape_env_unref(tp_shape_env *env);      /* NULL is fine */
-TP_API TP_CHECK bool tp_shape_env_check(tp_shape_env *env);     /* false: sets the first error met since the last check */
+TP_API TP_CHECK bool tp_shape_env_check(tp_shape_env *env);     /* false: sets the first error since the last check */
 
 /* A backed symbol. A hint of 0 or 1 yields that integer and takes no number; otherwise the range is cut to 2 and above,
  * unless the environment keeps zero and one. `source` may be NULL. */
@@ -74,6 +74,7 @@ TP_API tp_sym tp_shape_env_named(tp_shape_env *env, const char *name, const int6
 TP_API tp_sym tp_shape_env_find(tp_shape_env *env, const char *name);   /* failed word: none (no error set) */
 
 TP_API const tp_symbol *tp_symbol_of(tp_sym symbol);            /* borrowed; tp_sym_is_symbol(symbol) holds */
+/* These take a symbol, or the failed word of one that could not be made: they then fail too, its error being set. */
 TP_API TP_CHECK bool tp_symbol_add_source(tp_sym symbol, const char *source);
 TP_API TP_CHECK bool tp_symbol_narrow(tp_sym symbol, tp_range range);   /* fails when nothing is left (TP_ERR_VALUE) */
 TP_API TP_CHECK bool tp_symbol_set_hint(tp_sym symbol, int64_t hint);   /* an unbacked symbol seen in a real run */

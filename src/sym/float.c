@@ -82,18 +82,48 @@ tp_sym tp_sym_truediv(tp_sym a, tp_sym b)
     return tp_sym_float_binary(KIND_float_truediv, tp_sym_to_float_in(env, a), tp_sym_to_float_in(env, b));
 }
 
-tp_sym tp_sym_trunc(tp_sym a)
+double tp_sym_round_number(sym_kind kind, double value)
+{
+    switch (kind) {
+    case KIND_floor: return floor(value);
+    case KIND_ceil: return ceil(value);
+    case KIND_round: return rint(value);
+    default: return trunc(value);
+    }
+}
+
+static tp_sym to_integer(sym_kind kind, tp_sym a)
 {
     if (tp_sym_is_failed(a) || tp_sym_type_of(a) != TP_SYM_FLOAT)
         return a;
     if (sym_is_kind(a, KIND_to_float))
         return sym_arg(a, 0);
     if (!sym_is_kind(a, KIND_number))
-        return tp_sym_make(KIND_trunc, TP_SYM_INT, &a, 1);
-    double value = trunc(number_of(a));
+        return tp_sym_make(kind, TP_SYM_INT, &a, 1);
+    double value = tp_sym_round_number(kind, number_of(a));
     if (!(fabs(value) < 0x1p63))
         return tp_sym_fail(sym_env(a), TP_ERR_OVERFLOW, "cannot convert %g to an integer of 64 bits", value);
     return tp_sym_int((int64_t)value);
+}
+
+tp_sym tp_sym_trunc(tp_sym a)
+{
+    return to_integer(KIND_trunc, a);
+}
+
+tp_sym tp_sym_floor(tp_sym a)
+{
+    return to_integer(KIND_floor, a);
+}
+
+tp_sym tp_sym_ceil(tp_sym a)
+{
+    return to_integer(KIND_ceil, a);
+}
+
+tp_sym tp_sym_round(tp_sym a)
+{
+    return to_integer(KIND_round, a);
 }
 
 tp_sym tp_sym_where(tp_sym condition, tp_sym a, tp_sym b)

@@ -12,26 +12,19 @@ static const char *text_in(tp_shape_env *env, tp_sym x)
     return copy;
 }
 
-/* Is this very condition on record? It can be without being known: Eq(s0*s1, 12) says little about ranges. */
-static bool recorded(const tp_shape_env *env, tp_sym condition)
-{
-    for (size_t i = 0; i < env->guards.count; i++)
-        if (tp_sym_same(env->guards.item[i].condition, condition))
-            return true;
-    return false;
-}
-
+/* Never twice: what is on record was learned, so the next question finds it known. */
 static bool record(tp_sym condition, const char *message, bool deferred)
 {
     tp_shape_env *env = sym_env(condition);
-    if (recorded(env, condition))
-        return true;
-    tp_guard g = { .condition = condition, .deferred = deferred, .text = text_in(env, condition) };
-    if (!g.text || !tp_array_reserve(&env->guards, env->guards.count + 1) ||
-        (message && !(g.message = tp_text_in(&env->arena, message, strlen(message)))))
+    tp_guard *g = tp_arena_take(&env->arena, sizeof *g);
+    if (!g)
+        return tp_sym_fail_as_set(env).word;
+    *g = (tp_guard){ .condition = condition, .deferred = deferred, .text = text_in(env, condition) };
+    if (!g->text || !tp_array_reserve(&env->guards, env->guards.count + 1) ||
+        (message && !(g->message = tp_text_in(&env->arena, message, strlen(message)))))
         return tp_sym_fail_as_set(env).word;
     if (env->options.stack.capture)
-        g.stack = env->options.stack.capture(env->options.stack.context);
+        g->stack = env->options.stack.capture(env->options.stack.context);
     env->guards.item[env->guards.count++] = g;
     return true;
 }
@@ -72,13 +65,22 @@ static bool fail_unbacked(const char *verb, tp_sym x, const char *advice)
         if (stack && env->options.stack.release)
             env->options.stack.release(stack);
     }
-    tp_fail(TP_ERR_RUNTIME, "Could not %s data-dependent expression %s (unhinted: %s).  (Size-like symbols: %s)\n\n%s\n%s",
-            verb, tp_text_read(&shown), tp_text_read(&unhinted), tp_text_read(&sizes), advice, tp_text_read(&where));
+    tp_fail(TP_ERR_RUNTIME,
+            "Could not %s data-dependent expression %s (unhinted: %s).  (Size-like symbols: %s)\n\n%s\n%s", verb,
+            tp_text_read(&shown), tp_text_read(&unhinted), tp_text_read(&sizes), advice, tp_text_read(&where));
     tp_text_fini(&where);
     tp_text_fini(&sizes);
     tp_text_fini(&unhinted);
     tp_text_fini(&shown);
     return false;
+}
+
+/* A number as a condition is Python's truth value. */
+static tp_sym condition_of(tp_sym x)
+{
+    if (!tp_sym_is_failed(x) && tp_sym_type_of(x) != TP_SYM_BOOL)
+        x = tp_sym_ne(x, tp_sym_int(0));
+    return tp_sym_simplify(x);
 }
 
 static bool failed_word(void)
@@ -89,7 +91,7 @@ static bool failed_word(void)
 bool tp_sym_guard(tp_sym condition, bool *answer)
 {
     int64_t hint;
-    tp_sym c = tp_sym_simplify(condition);
+    tp_sym c = condition_of(condition);
     if (tp_sym_is_failed(c))
         return failed_word();
     tp_answer known = tp_sym_known(c);
@@ -126,7 +128,7 @@ bool tp_sym_guard_int(tp_sym x, int64_t *value)
 
 bool tp_sym_assume(tp_sym condition, const char *message)
 {
-    tp_sym c = tp_sym_simplify(condition);
+    tp_sym c = condition_of(condition);
     if (tp_sym_is_failed(c))
         return failed_word();
     tp_answer known = tp_sym_known(c);
@@ -157,15 +159,15 @@ size_t tp_shape_env_guard_count(const tp_shape_env *env)
 
 const tp_guard *tp_shape_env_guard_at(const tp_shape_env *env, size_t index)
 {
-    return &env->guards.item[index];
+    return env->guards.item[index];
 }
 
 void tp_shape_env_format_guards(const tp_shape_env *env, tp_text *text)
 {
     bool first = true;
     for (size_t i = 0; i < env->guards.count; i++)
-        if (!env->guards.item[i].deferred) {
-            tp_text_add(text, "%s - %s", first ? "" : "\n", env->guards.item[i].text);
+        if (!env->guards.item[i]->deferred) {
+            tp_text_add(text, "%s - %s", first ? "" : "\n", env->guards.item[i]->text);
             first = false;
         }
 }

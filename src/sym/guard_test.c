@@ -1,6 +1,6 @@
 /* guard_test.c - what an environment knows, decides and records. */
 #include "base/test.h"
-#include "sym/env.h"
+#include "sym/program.h"
 
 /* A script: each line does one thing with an expression and states the outcome.
  *     sym N        a backed symbol with this hint            -> its text
@@ -102,7 +102,8 @@ out:
 TP_TEST(ranges_grow_tighter)
 {
     PLAY({ "sym 12", "s0" }, { "known s0 > 1", "yes" }, { "known s0 > 2", "unknown" }, { "guard s0 > 2", "True" },
-         { "guard s0 > 5", "True" }, { "guard s0 <= 12", "True" }, { "guard s0 > 3", "True" }, { "range s0", "[6, 12]" },
+         { "guard s0 > 5", "True" }, { "guard s0 <= 12", "True" }, { "guard s0 > 3", "True" },
+         { "range s0", "[6, 12]" },
          { "guard s0*s0 > 20", "True" }, { "guard s0 < 10", "False" }, { "range 2*s0 + 1", "[21, 25]" },
          { "guards", "s0 > 2, s0 > 5, s0 <= 12, s0 >= 10" });
 }
@@ -119,10 +120,11 @@ TP_TEST(equalities_replace)
 
 TP_TEST(congruences_are_kept)
 {
-    PLAY({ "sym 12", "s0" }, { "sym 7", "s1" }, { "guard Eq(Mod(s0, 4), 0)", "True" }, { "guard Eq(Mod(s0, 2), 0)", "True" },
+    PLAY({ "sym 12", "s0" }, { "sym 7", "s1" }, { "guard Eq(Mod(s0, 4), 0)", "True" },
+         { "guard Eq(Mod(s0, 2), 0)", "True" },
          { "known Eq(Mod(s0 + 1, 2), 1)", "yes" }, { "known Eq(s0, 13)", "no" }, { "simplify 4*(s0//4)", "s0" },
          { "simplify 8*(s0//4) + 1", "2*s0 + 1" }, { "known Eq(Mod(s0*s1, 4), 0)", "yes" },
-         { "guard Eq(Mod(s0, 3), 0)", "True" }, { "known Eq(Mod(s0, 12), 0)", "yes" },
+         { "range s0", "[4, oo]" }, { "guard Eq(Mod(s0, 3), 0)", "True" }, { "known Eq(Mod(s0, 12), 0)", "yes" },
          { "guard Eq(Mod(3*s1 + 1, 8), 6)", "True" }, { "known Eq(Mod(s1, 8), 7)", "yes" },
          { "guard Eq(Mod(s0*s1, 5), 4)", "True" }, { "known Eq(Mod(s0*s1, 5), 0)", "no" },
          { "guards", "Eq(Mod(s0, 4), 0), Eq(Mod(s0, 3), 0), Eq(Mod(3*s1 + 1, 8), 6), Eq(Mod(s0*s1, 5), 4)" });
@@ -134,14 +136,16 @@ TP_TEST(false_answers_are_facts_too)
          { "guard Eq(Mod(s0, 7), 0)", "False" }, { "known Eq(Mod(s0, 7), 0)", "no" }, { "guard Eq(s0, s1)", "False" },
          { "known Ne(s1, s0)", "yes" }, { "guard Eq(s0, 2)", "False" }, { "range s0", "[3, oo]" },
          { "guard s0 > s1", "True" }, { "known s1 < s0 + 5", "yes" }, { "known s0 - s1 >= 1", "yes" },
-         { "known s0 - s1 >= 2", "unknown" }, { "guards", "Ne(s0, 30), Ne(Mod(s0, 7), 0), Ne(s0, s1), Ne(s0, 2), s0 > s1" });
+         { "known s0 - s1 >= 2", "unknown" },
+         { "guards", "Ne(s0, 30), Ne(Mod(s0, 7), 0), Ne(s0, s1), Ne(s0, 2), s0 > s1" });
 }
 
 TP_TEST(unbacked_symbols_need_facts)
 {
     PLAY({ "sym 12", "s0" }, { "unbacked", "u0" }, { "unbacked", "u1" },
          { "guard Eq(u0, 1)",
-           "error: Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  (Size-like symbols: none)" },
+           "error: Could not guard on data-dependent expression Eq(u0, 1) (unhinted: Eq(u0, 1)).  "
+           "(Size-like symbols: none)" },
          { "guard u0 < s0 + 1", "error: Could not guard on data-dependent expression u0 < 13 (unhinted: u0 < s0 + 1).  "
                                 "(Size-like symbols: none)" },
          { "int u0", "error: Could not extract specialized integer from data-dependent expression u0 (unhinted: u0).  "
@@ -157,8 +161,10 @@ TP_TEST(unbacked_symbols_need_facts)
 
 TP_TEST(unbacked_equalities_replace)
 {
-    PLAY({ "sym 12", "s0" }, { "unbacked", "u0" }, { "unbacked", "u1" }, { "unbacked", "u2" }, { "assume Eq(u0, s0)", "ok" },
-         { "simplify u0 + 1", "s0 + 1" }, { "assume Eq(u1, u2)", "ok" }, { "simplify u2", "u1" }, { "assume u1 >= 3", "ok" },
+    PLAY({ "sym 12", "s0" }, { "unbacked", "u0" }, { "unbacked", "u1" }, { "unbacked", "u2" },
+         { "assume Eq(u0, s0)", "ok" },
+         { "simplify u0 + 1", "s0 + 1" }, { "assume Eq(u1, u2)", "ok" }, { "simplify u2", "u1" },
+         { "assume u1 >= 3", "ok" },
          { "range u2", "[3, oo]" }, { "assume u2 <= 3", "ok" }, { "simplify u1 + u2", "6" }, { "int u2", "3" },
          { "assume (u0 > 4) & (u0 < 40)", "ok" }, { "range s0", "[5, 39]" });
 }
@@ -173,6 +179,44 @@ TP_TEST(atoms_pass_ranges_on)
 TP_TEST(zero_and_one_are_integers)
 {
     PLAY({ "sym 1", "1" }, { "sym 0", "0" }, { "sym 2", "s0" }, { "known s0 > 1", "yes" });
+}
+
+/* What the export solver does with `s0 % 3 == 2`: a new root, s0 = 3*_dx - 1. */
+TP_TEST(roots_replace_symbols)
+{
+    tp_shape_env *env = tp_shape_env_new(NULL, NULL);
+    tp_text text = { 0 };
+    int64_t hint = 2;
+    TP_NEED(env);
+    tp_sym s0 = tp_shape_env_symbol(env, 5, NULL, (tp_range){ 5, 36 });
+    tp_sym root = tp_shape_env_named(env, "_dx", &hint, (tp_range){ 1, INT64_MAX });
+    tp_sym by = tp_sym_sub(tp_sym_mul(tp_sym_int(3), root), tp_sym_int(1));
+    TP_NEED(!tp_sym_is_failed(s0) && !tp_sym_is_failed(by) && tp_symbol_replace(s0, by));
+    tp_sym_print(tp_sym_simplify(s0), &text);
+    tp_text_add(&text, "; ");
+    tp_sym_print(tp_sym_simplify(tp_sym_add(s0, tp_sym_int(3))), &text);
+    tp_text_add(&text, "; ");
+    print_range(tp_sym_range(root), &text);
+    TP_NEED(!text.failed && tp_shape_env_check(env));
+    TP_EXPECT_TEXT(tp_text_read(&text), "3*_dx - 1; 3*_dx + 2; [2, 12]");
+    TP_EXPECT(!tp_symbol_narrow(s0, (tp_range){ 40, 50 }) && tp_error_kind() == TP_ERR_VALUE);
+out:
+    tp_text_fini(&text);
+    tp_shape_env_unref(env);
+}
+
+TP_TEST(numbers_are_conditions)
+{
+    tp_shape_env *env = tp_shape_env_new(NULL, &(tp_shape_env_options){ .keep_zero_one = true });
+    bool answer = true;
+    TP_NEED(env);
+    tp_sym s0 = tp_shape_env_symbol(env, 0, NULL, (tp_range){ 0, INT64_MAX });
+    TP_NEED(tp_sym_is_node(s0) && tp_sym_guard(s0, &answer));
+    TP_EXPECT(!answer && tp_sym_same(tp_sym_simplify(s0), tp_sym_int(0)));
+    TP_NEED(tp_sym_guard(tp_sym_int(7), &answer));
+    TP_EXPECT(answer);
+out:
+    tp_shape_env_unref(env);
 }
 
 TP_TEST(guards_print_as_pytorch_prints_them)
@@ -196,6 +240,35 @@ TP_TEST(guards_print_as_pytorch_prints_them)
     TP_EXPECT(answer && tp_shape_env_guard_count(env) == 2);
 out:
     tp_text_fini(&text);
+    tp_shape_env_unref(env);
+}
+
+TP_TEST(compiled_guards_agree)
+{
+    tp_shape_env *env = tp_shape_env_new(NULL, NULL);
+    tp_guard_program *program = NULL;
+    bool answer;
+    TP_NEED(env);
+    (void)tp_shape_env_symbol(env, 12, NULL, (tp_range){ 2, 100 });
+    (void)tp_shape_env_symbol(env, 8, NULL, TP_RANGE_ALL);
+    (void)tp_shape_env_unbacked(env, TP_RANGE_ALL);
+    static const char *const conditions[] = { "Eq(Mod(s0*s1, 8), 0)", "s0**2 + 3*s1 - 5 > 2*Max(s0, s1)//3",
+                                              "(s0 < 5) | Ne(s1, 9)", "Eq(s0//s1, 4)", "Min(s0, s1, 30) >= 4" };
+    for (size_t i = 0; i < TP_COUNT(conditions); i++)
+        TP_NEED(tp_sym_guard(tp_sym_parse(env, conditions[i]), &answer));
+    TP_NEED(tp_sym_assume(tp_sym_parse(env, "u0 >= 0"), NULL) && (program = tp_guard_program_new(env)));
+    static const struct { int64_t values[3]; int failed; } rows[] = {
+        { { 12, 8, -5 }, -1 }, { { 13, 8, 0 }, -1 }, { { 13, 7, 0 }, 0 },  { { 8, 9, 0 }, 2 }, { { 40, 9, 0 }, 2 },
+        { { 64, 16, 0 }, 3 },  { { 8, 3, 0 }, 4 },   { { 101, 8, 0 }, 6 }, { { 12, 1, 0 }, 7 },
+        { { 4, INT64_MAX, 0 }, 0 },
+    };
+    for (size_t i = 0; i < TP_COUNT(rows); i++) {
+        size_t failed = SIZE_MAX;
+        bool holds = tp_guard_program_check(program, rows[i].values, &failed);
+        TP_EXPECT(holds == (rows[i].failed < 0) && (holds || failed == (size_t)rows[i].failed));
+    }
+out:
+    tp_guard_program_free(program);
     tp_shape_env_unref(env);
 }
 
@@ -236,4 +309,6 @@ out:
 TP_TEST_MAIN(TP_SWEPT(ranges_grow_tighter), TP_SWEPT(equalities_replace), TP_SWEPT(congruences_are_kept),
              TP_SWEPT(false_answers_are_facts_too), TP_SWEPT(unbacked_symbols_need_facts),
              TP_SWEPT(unbacked_equalities_replace), TP_SWEPT(atoms_pass_ranges_on), TP_SWEPT(zero_and_one_are_integers),
-             TP_SWEPT(guards_print_as_pytorch_prints_them), TP_SWEPT(stacks_are_taken_and_released))
+             TP_SWEPT(roots_replace_symbols), TP_SWEPT(numbers_are_conditions),
+             TP_SWEPT(guards_print_as_pytorch_prints_them), TP_SWEPT(compiled_guards_agree),
+             TP_SWEPT(stacks_are_taken_and_released))

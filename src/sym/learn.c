@@ -6,8 +6,8 @@
  *     Eq(s1, s0 + 2)       replacement of s1; what was known of s1 becomes known of s0 + 2
  *     Eq((s0//2), 3)       range of s0
  *
- * Any other condition is remembered as itself. No search: each rule looks at one condition, and consequences are followed
- * a few steps only, so learning costs about as much as printing. */
+ * Any other condition is remembered as itself. No search: each rule looks at one condition, and consequences are
+ * followed a few steps only, so learning costs about as much as printing. */
 #include "sym/node.h"
 
 enum { MOST_STEPS = 8 };        /* consequences of consequences */
@@ -123,15 +123,15 @@ static bool join_residue(tp_sym symbol, int64_t modulus, int64_t residue)
     tp_symbol *s = tp_sym_symbol(symbol);
     int64_t g = gcd(s->modulus, modulus), lcm;
     if (tp_int_mod(residue - s->residue, g))
-        return tp_sym_fail(sym_env(symbol), TP_ERR_VALUE, "%s cannot be %lld modulo %lld: it is %lld modulo %lld", s->name,
-                           LL(residue), LL(modulus), LL(s->residue), LL(s->modulus)).word;
+        return tp_sym_fail(sym_env(symbol), TP_ERR_VALUE, "%s cannot be %lld modulo %lld: it is %lld modulo %lld",
+                           s->name, LL(residue), LL(modulus), LL(s->residue), LL(s->modulus)).word;
     if (__builtin_mul_overflow(s->modulus / g, modulus, &lcm) || lcm > 1 << 30 || lcm == s->modulus)
         return true;
     int64_t step = tp_int_mod((residue - s->residue) / g, modulus / g) * inverse_mod(s->modulus / g, modulus / g);
     s->residue = tp_int_mod(s->residue + s->modulus * tp_int_mod(step, modulus / g), lcm);
     s->modulus = lcm;
     new_epoch(symbol);
-    return true;
+    return narrow(symbol, s->range, 0);
 }
 
 /* x is `residue` modulo `modulus`: of use when x is c*s + k for one symbol s. */
@@ -143,7 +143,8 @@ static bool learn_residue(tp_sym x, int64_t modulus, int64_t residue)
     tp_sym p = tp_sym_primitive(x, &scale, &offset, true);
     if (tp_sym_is_failed(p) || !tp_sym_is_symbol(p))
         return !sym_env(x)->arena.failed;
-    int64_t g = gcd(scale, modulus), target = tp_int_mod(residue - tp_int_mod(offset, modulus), modulus), m = modulus / g;
+    int64_t g = gcd(scale, modulus), m = modulus / g;
+    int64_t target = tp_int_mod(residue - tp_int_mod(offset, modulus), modulus);
     if (target % g)
         return tp_sym_fail(sym_env(x), TP_ERR_VALUE, "no integer satisfies a congruence modulo %lld", LL(modulus)).word;
     return m == 1 || join_residue(p, m, tp_int_mod(target / g * inverse_mod(tp_int_mod(scale / g, m), m), m));
@@ -152,9 +153,9 @@ static bool learn_residue(tp_sym x, int64_t modulus, int64_t residue)
 /* Moves bounds inwards to the residue class. */
 static tp_range fit(const tp_symbol *s, tp_range r)
 {
-    if (s->modulus > 1 && r.low != INT64_MIN)
-        r.low = tp_range_add(r, (tp_range){ tp_int_mod(s->residue - tp_int_mod(r.low, s->modulus), s->modulus), 0 }).low;
-    if (s->modulus > 1 && r.high != INT64_MAX)
+    if (s->modulus > 1 && r.low != INT64_MIN && r.low < INT64_MAX - s->modulus)
+        r.low += tp_int_mod(s->residue - tp_int_mod(r.low, s->modulus), s->modulus);
+    if (s->modulus > 1 && r.high != INT64_MAX && r.high > INT64_MIN + s->modulus)
         r.high -= tp_int_mod(tp_int_mod(r.high, s->modulus) - s->residue, s->modulus);
     return r;
 }
@@ -186,7 +187,10 @@ static bool narrow(tp_sym p, tp_range r, int steps)
 
 bool tp_symbol_narrow(tp_sym symbol, tp_range range)
 {
-    return narrow(symbol, range, 0);
+    if (tp_sym_is_failed(symbol))
+        return false;
+    tp_sym by = tp_sym_simplify(symbol);
+    return narrow(symbol, range, 0) && !tp_sym_is_failed(by) && (tp_sym_same(by, symbol) || bound(by, range, 0));
 }
 
 /* Facts on record, read again in the light of a replacement. */
@@ -194,7 +198,7 @@ static bool relearn(tp_shape_env *env)
 {
     for (; env; env = env->parent)
         for (size_t i = 0; i < env->guards.count; i++) {
-            tp_sym c = tp_sym_simplify(env->guards.item[i].condition);
+            tp_sym c = tp_sym_simplify(env->guards.item[i]->condition);
             if (tp_sym_is_failed(c))
                 return false;
             if (tp_sym_is_node(c) && sym_node(c)->truth != TP_YES && !tp_sym_learn(c))
@@ -205,6 +209,8 @@ static bool relearn(tp_shape_env *env)
 
 bool tp_symbol_replace(tp_sym symbol, tp_sym by)
 {
+    if (tp_sym_is_failed(symbol))
+        return false;
     tp_symbol *s = tp_sym_symbol(symbol);
     by = tp_sym_simplify(by);
     if (!tp_sym_is_failed(s->replacement)) {
@@ -218,8 +224,8 @@ bool tp_symbol_replace(tp_sym symbol, tp_sym by)
     return bound(by, s->range, 0) && learn_residue(by, s->modulus, s->residue) && relearn(sym_env(symbol));
 }
 
-/* Which symbol of an equation to write in terms of the others: an unbacked one first, then the youngest. An unbacked symbol
- * gives way to a number or a symbol only: PyTorch's graphs keep it otherwise. */
+/* Which symbol of an equation to write in terms of the others: an unbacked one first, then the youngest. An unbacked
+ * symbol gives way to a number or a symbol only: PyTorch's graphs keep it otherwise. */
 static bool replace_by_equation(tp_sym equation)
 {
     tp_sym symbol[16], best = TP_SYM_FAILED, best_by = TP_SYM_FAILED;

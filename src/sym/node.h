@@ -1,9 +1,9 @@
-/* node.h - the inside of symbolic expressions: nodes, their interning, the memory of operations. Private to this folder.
+/* node.h - the inside of symbolic expressions: nodes, interning, the memory of operations. Private to this folder.
  *
- * A node is immutable but for its dated answers (range) and facts. Its environment is the deepest among its parts, so an
- * expression over a parent's symbols lives in the parent even when a child built it, and stays canonical.
- * Rank (creation order, one counter for a whole line of environments) orders atoms inside monomials and monomials inside
- * polynomials; it depends on nothing but the order of the program's calls. */
+ * A node is immutable but for its dated answers (range) and facts. Its environment is the deepest among its parts, so
+ * an expression over a parent's symbols lives in the parent even when a child built it, and stays canonical.
+ * Rank (creation order, one counter for a whole line of environments) orders atoms inside monomials and monomials
+ * inside polynomials; it depends on nothing but the order of the program's calls. */
 #ifndef TP_SYM_NODE_H
 #define TP_SYM_NODE_H
 
@@ -60,7 +60,7 @@ struct tp_shape_env {
     tp_text_map   names;
     tp_array(tp_symbol *) symbols;      /* arena structs */
     tp_array(tp_sym) symbol_nodes;
-    tp_array(tp_guard) guards;
+    tp_array(tp_guard *) guards;        /* arena structs */
     uint32_t      numbered[3];  /* by tp_symbol_kind: the next number of its names */
     tp_shape_env_options options;
     bool          frozen;
@@ -68,12 +68,36 @@ struct tp_shape_env {
     char          error_text[240];
 };
 
-static inline tp_sym_node *sym_node(tp_sym x) { return (tp_sym_node *)(uintptr_t)x.word; }
-static inline tp_sym sym_of(const tp_sym_node *n) { return (tp_sym){ (uint64_t)(uintptr_t)n }; }
-static inline bool sym_is_kind(tp_sym x, sym_kind k) { return tp_sym_is_node(x) && sym_node(x)->kind == k; }
-static inline tp_sym sym_arg(tp_sym x, size_t i) { return (tp_sym){ sym_node(x)->word[i] }; }
-static inline bool sym_is_value(tp_sym x, int64_t v) { return x.word == ((uint64_t)v << 1 | 1); }
-static inline tp_shape_env *sym_env(tp_sym x) { return tp_sym_is_node(x) ? sym_node(x)->env : NULL; }
+static inline tp_sym_node *sym_node(tp_sym x)
+{
+    return (tp_sym_node *)(uintptr_t)x.word;
+}
+
+static inline tp_sym sym_of(const tp_sym_node *n)
+{
+    return (tp_sym){ (uint64_t)(uintptr_t)n };
+}
+
+static inline bool sym_is_kind(tp_sym x, sym_kind k)
+{
+    return tp_sym_is_node(x) && sym_node(x)->kind == k;
+}
+
+static inline tp_sym sym_arg(tp_sym x, size_t i)
+{
+    return (tp_sym){ sym_node(x)->word[i] };
+}
+
+static inline bool sym_is_value(tp_sym x, int64_t v)
+{
+    return x.word == ((uint64_t)v << 1 | 1);
+}
+
+static inline tp_shape_env *sym_env(tp_sym x)
+{
+    return tp_sym_is_node(x) ? sym_node(x)->env : NULL;
+}
+
 static inline tp_shape_env *sym_deeper(tp_shape_env *a, tp_shape_env *b)
 {
     return !a ? b : !b || a->depth >= b->depth ? a : b;
@@ -81,9 +105,9 @@ static inline tp_shape_env *sym_deeper(tp_shape_env *a, tp_shape_env *b)
 
 /* node.c. The node with this payload, found or made. `env` is the deepest environment of its parts. */
 tp_sym tp_sym_intern(tp_shape_env *env, sym_kind kind, tp_sym_type type, const uint64_t *words, size_t count);
-tp_sym tp_sym_find(tp_shape_env *env, sym_kind kind, const uint64_t *words, size_t count);      /* failed word: not there */
+tp_sym tp_sym_find(tp_shape_env *env, sym_kind kind, const uint64_t *words, size_t count);   /* failed: not there */
 tp_sym tp_sym_make(sym_kind kind, tp_sym_type type, const tp_sym *args, size_t count);         /* of arguments */
-/* Binary operations done before: the result, or the failed word when it is not remembered. `op` is any number below 256. */
+/* Binary operations done before: the result, or the failed word when it is not remembered. `op` is below 256. */
 tp_sym tp_sym_recall(tp_shape_env *env, unsigned op, tp_sym a, tp_sym b);
 tp_sym tp_sym_remember(tp_shape_env *env, unsigned op, tp_sym a, tp_sym b, tp_sym result);     /* returns `result` */
 /* Sets the thread's error and keeps it in `env` (may be NULL); returns the failed word. */
@@ -97,7 +121,7 @@ sym_quiet tp_sym_quiet_begin(const tp_shape_env *env);
 void tp_sym_quiet_end(tp_shape_env *env, sym_quiet q);
 tp_symbol *tp_sym_symbol(tp_sym symbol);                /* tp_symbol_of for those who write */
 
-/* poly.c. A polynomial seen as terms. `of` is 1 (the word of no generator) for the constant term, else an atom or monomial. */
+/* poly.c. A polynomial seen as terms. `of` is UNIT (no generator) for the constant term, else an atom or monomial. */
 typedef struct sym_term {
     uint64_t of;
     int64_t  coefficient;
@@ -118,13 +142,14 @@ void tp_sym_terms(tp_sym x, sym_terms *terms);          /* of an integer express
 size_t tp_sym_factors(uint64_t of, const sym_factor **factors, sym_factor *own);    /* of a term's `of` */
 int64_t tp_sym_content(tp_sym x);                       /* greatest common divisor of the coefficients; 0 for 0 */
 tp_sym tp_sym_scale(tp_sym x, int64_t by);
-tp_sym tp_sym_from_terms(tp_shape_env *env, sym_term *terms, size_t count);     /* ordered, no zeros; frees nothing */
+tp_sym tp_sym_from_terms(tp_shape_env *env, const sym_term *terms, size_t count);      /* ordered, no zeros */
 tp_sym tp_sym_divide_exactly(tp_sym a, tp_sym b);       /* failed word: not divisible (no error set unless memory) */
 tp_sym tp_sym_constant(tp_sym x, int64_t *constant);    /* x without its constant term, which is stored */
-uint64_t tp_sym_common(tp_sym x);                       /* greatest monomial that divides every term; UNIT if none; 0 failed */
+uint64_t tp_sym_common(tp_sym x);           /* greatest monomial that divides every term; UNIT if none; 0 failed */
 
 /* float.c. Operands are floats already. */
 tp_sym tp_sym_float_binary(sym_kind kind, tp_sym a, tp_sym b);
+double tp_sym_round_number(sym_kind kind, double value);        /* as the kinds trunc, floor, ceil, round do */
 tp_sym tp_sym_to_float_in(tp_shape_env *env, tp_sym a);  /* `env` serves when `a` is a plain integer */
 
 /* range.c */
@@ -141,6 +166,23 @@ bool tp_sym_compare_of(tp_sym condition, tp_compare *how);          /* true for 
 
 /* rebuild.c */
 bool tp_sym_mentions(tp_sym x, tp_sym symbol);
+
+/* order.c. coefficient * of**exponent; `of` is UNIT, an atom, a monomial or a sum of several terms (these two with
+ * exponent 1), or a float or condition. */
+typedef struct sym_piece {
+    uint64_t of;
+    int64_t  exponent, coefficient;
+} sym_piece;
+typedef struct sym_piece_list {
+    sym_piece *item;            /* owned; NULL when memory ran out */
+    size_t     count;
+} sym_piece_list;
+sym_piece tp_sym_piece_of(tp_sym x);
+int tp_sym_compare_pieces(sym_piece a, sym_piece b);
+sym_piece_list tp_sym_ordered_terms(tp_sym x);          /* of a sum */
+sym_piece_list tp_sym_ordered_factors(uint64_t of);     /* of a term's `of` */
+sym_piece_list tp_sym_ordered_arguments(tp_sym x);      /* as printed: sorted where the order means nothing */
+bool tp_sym_is_plain_mod(tp_sym x);                     /* prints as Mod, not PythonMod: nothing negative is involved */
 
 /* learn.c */
 TP_CHECK bool tp_sym_learn(tp_sym condition);           /* takes a condition as true: ranges, residues, replacements */

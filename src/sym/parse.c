@@ -61,19 +61,85 @@ static bool whole(parser *p, tp_sym x)
 }
 
 /* Functions by name. Of the operations those that take floats as well are marked. */
-static tp_sym parse_where(tp_sym *a) { return tp_sym_where(a[0], a[1], a[2]); }
-static tp_sym parse_mod(tp_sym *a) { return tp_sym_mod(a[0], a[1]); }
-static tp_sym parse_max(tp_sym *a) { return tp_sym_max(a[0], a[1]); }
-static tp_sym parse_min(tp_sym *a) { return tp_sym_min(a[0], a[1]); }
-static tp_sym parse_floordiv(tp_sym *a) { return tp_sym_floordiv(a[0], a[1]); }
-static tp_sym parse_ceildiv(tp_sym *a) { return tp_sym_ceildiv(a[0], a[1]); }
-static tp_sym parse_pow(tp_sym *a) { return tp_sym_pow(a[0], a[1]); }
-static tp_sym parse_abs(tp_sym *a) { return tp_sym_abs(a[0]); }
-static tp_sym parse_eq(tp_sym *a) { return tp_sym_eq(a[0], a[1]); }
-static tp_sym parse_ne(tp_sym *a) { return tp_sym_ne(a[0], a[1]); }
-static tp_sym parse_truediv(tp_sym *a) { return tp_sym_truediv(a[0], a[1]); }
-static tp_sym parse_to_float(tp_sym *a) { return tp_sym_to_float(a[0]); }
-static tp_sym parse_trunc(tp_sym *a) { return tp_sym_trunc(a[0]); }
+static tp_sym parse_where(tp_sym *a)
+{
+    return tp_sym_where(a[0], a[1], a[2]);
+}
+
+static tp_sym parse_mod(tp_sym *a)
+{
+    return tp_sym_mod(a[0], a[1]);
+}
+
+static tp_sym parse_max(tp_sym *a)
+{
+    return tp_sym_max(a[0], a[1]);
+}
+
+static tp_sym parse_min(tp_sym *a)
+{
+    return tp_sym_min(a[0], a[1]);
+}
+
+static tp_sym parse_floordiv(tp_sym *a)
+{
+    return tp_sym_floordiv(a[0], a[1]);
+}
+
+static tp_sym parse_ceildiv(tp_sym *a)
+{
+    return tp_sym_ceildiv(a[0], a[1]);
+}
+
+static tp_sym parse_pow(tp_sym *a)
+{
+    return tp_sym_pow(a[0], a[1]);
+}
+
+static tp_sym parse_abs(tp_sym *a)
+{
+    return tp_sym_abs(a[0]);
+}
+
+static tp_sym parse_eq(tp_sym *a)
+{
+    return tp_sym_eq(a[0], a[1]);
+}
+
+static tp_sym parse_ne(tp_sym *a)
+{
+    return tp_sym_ne(a[0], a[1]);
+}
+
+static tp_sym parse_truediv(tp_sym *a)
+{
+    return tp_sym_truediv(a[0], a[1]);
+}
+
+static tp_sym parse_to_float(tp_sym *a)
+{
+    return tp_sym_to_float(a[0]);
+}
+
+static tp_sym parse_trunc(tp_sym *a)
+{
+    return tp_sym_trunc(a[0]);
+}
+
+static tp_sym parse_floor(tp_sym *a)
+{
+    return tp_sym_floor(a[0]);
+}
+
+static tp_sym parse_ceil(tp_sym *a)
+{
+    return tp_sym_ceil(a[0]);
+}
+
+static tp_sym parse_round(tp_sym *a)
+{
+    return tp_sym_round(a[0]);
+}
 
 static const struct function {
     const char *name;
@@ -88,7 +154,9 @@ static const struct function {
     { "Eq", 2, true, parse_eq },              { "Ne", 2, true, parse_ne },
     { "IntTrueDiv", 2, true, parse_truediv }, { "FloatTrueDiv", 2, true, parse_truediv },
     { "FloatPow", 2, true, parse_pow },       { "ToFloat", 1, true, parse_to_float },
-    { "TruncToInt", 1, true, parse_trunc },   { "Where", 3, true, parse_where },
+    { "TruncToInt", 1, true, parse_trunc },   { "FloorToInt", 1, true, parse_floor },
+    { "CeilToInt", 1, true, parse_ceil },     { "RoundToInt", 1, true, parse_round },
+    { "Where", 3, true, parse_where },
 };
 
 static tp_sym call(parser *p, const struct function *f)

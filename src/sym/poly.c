@@ -83,7 +83,7 @@ static int order(uint64_t a, uint64_t b)
     return na > nb ? 1 : -1;
 }
 
-tp_sym tp_sym_from_terms(tp_shape_env *env, sym_term *terms, size_t count)
+tp_sym tp_sym_from_terms(tp_shape_env *env, const sym_term *terms, size_t count)
 {
     if (count == 0)
         return tp_sym_int(0);
@@ -207,7 +207,7 @@ static uint64_t from_factors(const sym_factor *f, size_t count)
     return tp_sym_intern(env, KIND_monomial, TP_SYM_INT, (const uint64_t *)f, count * 2).word;
 }
 
-/* a * b**sign as monomials. 0: failed (an error is set) for a product, or not divisible (none is set) for a quotient. */
+/* a * b**sign as monomials. 0: failed (an error is set) for a product, not divisible (none is set) for a quotient. */
 static uint64_t join(tp_shape_env *env, uint64_t a, uint64_t b, int sign)
 {
     const sym_factor *fa = NULL, *fb = NULL;
@@ -370,7 +370,7 @@ tp_sym tp_sym_constant(tp_sym x, int64_t *constant)
     if (!t.count || t.term[t.count - 1].of != UNIT)
         return x;
     *constant = t.term[t.count - 1].coefficient;
-    return tp_sym_from_terms(sym_env(x), (sym_term *)t.term, t.count - 1);
+    return tp_sym_from_terms(sym_env(x), t.term, t.count - 1);
 }
 
 /* The greatest monomial dividing both. */

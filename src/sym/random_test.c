@@ -1,9 +1,10 @@
-/* random_test.c - random expressions: simplification, facts, ranges and text never change a value.
+/* random_test.c - random expressions: simplification, facts, ranges and text never change a value, and the guards on
+ * record imply every answer that was given.
  *
  * Each expression is built twice at once: as a tp_sym, and as its plain values at a few dozen random points. After some
  * guards have been taken (true of point 0, the hints), only points that satisfy all of them count. */
 #include "base/test.h"
-#include "sym/env.h"
+#include "sym/program.h"
 
 enum { POINTS = 48, SYMBOLS = 5, POOL = 60, ROUNDS = 400, LARGEST = 1000000 };
 
@@ -20,6 +21,7 @@ typedef struct world {
     tp_sym symbol[SYMBOLS];
     tp_binding at[POINTS][SYMBOLS];
     bool counts[POINTS];            /* satisfies the facts learned so far */
+    bool differs[POINTS];           /* has a condition with another answer than the one guarded on */
     sample pool[POOL];
     size_t count;
 } world;
@@ -38,8 +40,11 @@ static bool begin(world *w)
     w->count = 0;
     for (int p = 0; p < POINTS; p++) {
         w->counts[p] = true;
-        for (int s = 0; s < SYMBOLS; s++)
-            w->at[p][s].value = tp_sym_int(ranges[s].low + (int64_t)draw(w, (uint64_t)(ranges[s].high - ranges[s].low + 1)));
+        w->differs[p] = false;
+        for (int s = 0; s < SYMBOLS; s++) {
+            uint64_t width = (uint64_t)(ranges[s].high - ranges[s].low + 1);
+            w->at[p][s].value = tp_sym_int(ranges[s].low + (int64_t)draw(w, width));
+        }
     }
     if (!(w->env = tp_shape_env_new(NULL, NULL)))
         return false;
@@ -181,7 +186,8 @@ static void check_range(world *w, const sample *s, tp_sym x)
     for (int p = 0; p < POINTS; p++) {
         if (!s->valid[p] || !w->counts[p])
             continue;
-        bool ok = s->value[p] >= r.low && s->value[p] <= r.high && (known == TP_UNKNOWN || s->value[p] == (known == TP_YES));
+        bool ok = s->value[p] >= r.low && s->value[p] <= r.high;
+        ok = ok && (known == TP_UNKNOWN || s->value[p] == (known == TP_YES));
         if (!ok && !tp_test_quiet)
             report("range or answer", s->x, x, r.low, s->value[p]);
         TP_EXPECT(ok);
@@ -211,8 +217,30 @@ static bool learn(world *w, const sample *s)
     if (!tp_sym_guard(s->x, &answer))
         return false;
     TP_EXPECT(answer == (s->value[0] != 0));
-    for (int p = 0; p < POINTS; p++)
-        w->counts[p] = w->counts[p] && s->valid[p] && (s->value[p] != 0) == answer;
+    for (int p = 0; p < POINTS; p++) {
+        bool same = (s->value[p] != 0) == answer;
+        w->counts[p] = w->counts[p] && s->valid[p] && same;
+        w->differs[p] = w->differs[p] || (s->valid[p] && !same);
+    }
+    return true;
+}
+
+/* The guards on record must admit every point that agrees with the answers given, and no point that does not: answers
+ * that were known and recorded nothing have to follow from the others. */
+static bool check_guards(world *w)
+{
+    tp_guard_program *program = tp_guard_program_new(w->env);
+    if (!program)
+        return false;
+    for (int p = 0; p < POINTS; p++) {
+        int64_t values[SYMBOLS];
+        for (int s = 0; s < SYMBOLS; s++)
+            values[s] = tp_sym_as_int(w->at[p][s].value);
+        bool holds = tp_guard_program_check(program, values, NULL);
+        TP_EXPECT(holds || !w->counts[p]);
+        TP_EXPECT(!holds || !w->differs[p]);
+    }
+    tp_guard_program_free(program);
     return true;
 }
 
@@ -242,7 +270,7 @@ static bool round_of(world *w)
         check_value(w, &w->pool[i], tp_sym_simplify(w->pool[i].x), "simplified at the end");
         check_range(w, &w->pool[i], w->pool[i].x);
     }
-    return true;
+    return check_guards(w);
 }
 
 static void run(int rounds)

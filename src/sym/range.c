@@ -15,9 +15,15 @@ static int64_t bound_add(int64_t a, int64_t b, int64_t infinite)
     return __builtin_add_overflow(a, b, &r) ? (a > 0 ? INT64_MAX : INT64_MIN) : r;
 }
 
+/* A lower bound that saturated at the top must not look like a single value, nor an upper one at the bottom. */
+static tp_range finite(tp_range r)
+{
+    return (tp_range){ r.low == INT64_MAX ? INT64_MAX - 1 : r.low, r.high == INT64_MIN ? INT64_MIN + 1 : r.high };
+}
+
 tp_range tp_range_add(tp_range a, tp_range b)
 {
-    return (tp_range){ bound_add(a.low, b.low, INT64_MIN), bound_add(a.high, b.high, INT64_MAX) };
+    return finite((tp_range){ bound_add(a.low, b.low, INT64_MIN), bound_add(a.high, b.high, INT64_MAX) });
 }
 
 static int64_t bound_mul(int64_t a, int64_t b)
@@ -40,7 +46,7 @@ tp_range tp_range_mul(tp_range a, tp_range b)
         r.low = corner[i] < r.low ? corner[i] : r.low;
         r.high = corner[i] > r.high ? corner[i] : r.high;
     }
-    return r;
+    return finite(r);
 }
 
 /* An empty meeting can only come from contradicting facts; the first of them then stands. */
@@ -58,7 +64,7 @@ static tp_range power_range(tp_range base, int64_t n)
         base = (tp_range){ base.high < 0 ? minus.low : 0, base.high > minus.high ? base.high : minus.high };
     }
     if (n > 64)
-        return base.low >= 1 ? (tp_range){ base.low, INT64_MAX } : base.low >= 0 ? (tp_range){ 0, INT64_MAX } : TP_RANGE_ALL;
+        return base.low >= 0 ? (tp_range){ base.low, INT64_MAX } : TP_RANGE_ALL;
     for (int64_t i = 0; i < n; i++)
         r = tp_range_mul(r, base);
     return r;

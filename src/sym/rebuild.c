@@ -98,6 +98,9 @@ static tp_sym rebuild_node(const replacing *r, tp_sym x)
     case KIND_pow: return tp_sym_pow(a, b);
     case KIND_abs: return tp_sym_abs(a);
     case KIND_trunc: return tp_sym_trunc(a);
+    case KIND_floor: return tp_sym_floor(a);
+    case KIND_ceil: return tp_sym_ceil(a);
+    case KIND_round: return tp_sym_round(a);
     case KIND_not: return tp_sym_not(a);
     case KIND_where: return tp_sym_where(a, b, rebuild(r, sym_arg(x, 2)));
     case KIND_to_float: return tp_sym_to_float_in(n->env, a);
@@ -167,7 +170,7 @@ static bool symbol_value(const evaluation *e, tp_sym x, value *v)
         return tp_fail(TP_ERR_VALUE, "the symbol %s has no value", s->name);
     if (!s->has_hint)
         return !tp_sym_is_failed(s->replacement) && evaluate(e, s->replacement, v);
-    *v = (value){ s->kind == TP_SYMBOL_FLOAT, s->hint, s->kind == TP_SYMBOL_FLOAT ? s->float_hint : (double)s->hint };
+    *v = (value){ .i = s->hint };
     return true;
 }
 
@@ -271,11 +274,12 @@ static bool divide_values(const evaluation *e, sym_kind kind, value a, value b, 
     return true;
 }
 
-static bool trunc_value(const evaluation *e, value a, value *v)
+static bool rounded_value(const evaluation *e, sym_kind kind, value a, value *v)
 {
-    if (!(fabs(a.f) < 0x1p63))
+    double rounded = tp_sym_round_number(kind, as_float(a));
+    if (!(fabs(rounded) < 0x1p63))
         return too_large(e);
-    *v = (value){ .i = (int64_t)a.f };
+    *v = (value){ .i = (int64_t)rounded };
     return true;
 }
 
@@ -298,7 +302,10 @@ static bool node_value(const evaluation *e, tp_sym x, value *v)
     switch ((sym_kind)n->kind) {
     case KIND_pow: return b.i < 0 ? give_up(e, TP_ERR_VALUE, "a negative exponent") : power_value(e, a.i, b.i, &v->i);
     case KIND_abs: v->i = a.i < 0 ? -a.i : a.i; return true;
-    case KIND_trunc: return trunc_value(e, a, v);
+    case KIND_trunc:
+    case KIND_floor:
+    case KIND_ceil:
+    case KIND_round: return rounded_value(e, (sym_kind)n->kind, a, v);
     case KIND_not: v->i = !a.i; return true;
     case KIND_to_float: *v = (value){ .is_float = true, .f = as_float(a) }; return true;
     case KIND_float_add: v->f = as_float(a) + as_float(b); return true;
@@ -417,13 +424,11 @@ bool tp_sym_mentions(tp_sym x, tp_sym symbol)
     return false;
 }
 
-tp_sym tp_sym_solve(tp_sym equation, tp_sym symbol)
+/* d = 0, for a symbol that stands in one term of d, alone. */
+static tp_sym solve(tp_sym d, tp_sym symbol)
 {
     sym_terms t;
     int64_t coefficient = 0;
-    if (!sym_is_kind(equation, KIND_eq) || tp_sym_type_of(sym_arg(equation, 0)) != TP_SYM_INT)
-        return TP_SYM_FAILED;
-    tp_sym d = tp_sym_sub(sym_arg(equation, 0), sym_arg(equation, 1));
     if (tp_sym_is_failed(d))
         return d;
     tp_sym_terms(d, &t);
@@ -436,4 +441,14 @@ tp_sym tp_sym_solve(tp_sym equation, tp_sym symbol)
     if (tp_sym_is_failed(rest) || tp_sym_mentions(rest, symbol))
         return TP_SYM_FAILED;
     return tp_sym_divide_exactly(rest, tp_sym_int(coefficient));
+}
+
+tp_sym tp_sym_solve(tp_sym equation, tp_sym symbol)
+{
+    if (!sym_is_kind(equation, KIND_eq) || tp_sym_type_of(sym_arg(equation, 0)) != TP_SYM_INT)
+        return TP_SYM_FAILED;
+    sym_quiet quiet = tp_sym_quiet_begin(sym_env(equation));
+    tp_sym result = solve(tp_sym_sub(sym_arg(equation, 0), sym_arg(equation, 1)), symbol);
+    tp_sym_quiet_end(sym_env(equation), quiet);
+    return result;
 }

@@ -4,22 +4,23 @@
  *
  *     ................................1   an integer of 63 bits, shifted left by one
  *     1..............................0    a wide integer, 2**62 up to 2**63 - 1, also shifted (its top bit is implied)
- *     0..............................0    the same for negative ones, when 2**56 or above as a word
+ *     0..............................0    the same for negative ones, whose words are 2**56 or above
  *     0000 0000 <56-bit address>  000    a node (sym/node.h) of a shape environment
  *     2, 6                               False, True
  *     0                                  failed: the result of an operation that could not be done
  *
  * so plain integers need no environment and no memory, and the open end of a slice, 2**63 - 1, is one of them. (What no
  * word can say are the integers below -2**63 + 2**55: TP_ERR_OVERFLOW.) Integer nodes are canonical polynomials over
- * atoms: symbols, `//`, Mod, Max, Min, Pow. Conditions are comparisons, and/or/not. Floats (of `.item()`) have nodes too.
+ * atoms: symbols, `//`, Mod, Max, Min, Pow. Conditions are comparisons, and/or/not. Floats (of `.item()`) have nodes
+ * too.
  *
  * Always: nodes are interned, so within one environment, its ancestors and the integers two expressions that simplify
  * alike are the same word: equality and hash are those of the word. A node dies with its environment.
  * An expression over nodes of several environments belongs to the deepest; they must be on one line of descent.
  * `//` rounds down and Mod has the sign of the divisor, as in Python, whatever the operands' signs.
  *
- * Fails: no memory, values beyond 64 bits (TP_ERR_OVERFLOW), a divisor known to be zero (TP_ERR_ZERO_DIVISION). The result
- * is then the failed word, which later operations hand on silently, and the environment keeps the first error
+ * Fails: no memory, values beyond 64 bits (TP_ERR_OVERFLOW), a divisor known to be zero (TP_ERR_ZERO_DIVISION). The
+ * result is then the failed word, which later operations hand on silently, and the environment keeps the first error
  * (tp_shape_env_check, env.h). An environment is used by one thread at a time. */
 #ifndef TP_SYM_SYM_H
 #define TP_SYM_SYM_H
@@ -52,13 +53,41 @@ typedef struct tp_binding {
 #define TP_RANGE_ALL ((tp_range){ INT64_MIN, INT64_MAX })
 
 /* Words. */
-static inline bool tp_sym_is_small(tp_sym x) { return x.word & 1; }
-static inline bool tp_sym_is_int(tp_sym x) { return (x.word & 1) || x.word >= TP_SYM_FIRST_WIDE; }
-static inline bool tp_sym_is_failed(tp_sym x) { return x.word == 0; }
-static inline bool tp_sym_same(tp_sym a, tp_sym b) { return a.word == b.word; }
-static inline tp_sym tp_sym_bool(bool b) { return b ? TP_SYM_TRUE : TP_SYM_FALSE; }
-static inline bool tp_sym_is_bool(tp_sym x) { return x.word == 2 || x.word == 6; }    /* True or False, decided */
-static inline bool tp_sym_is_node(tp_sym x) { return !(x.word & 7) && x.word - 1 < TP_SYM_FIRST_WIDE - 1; }
+static inline bool tp_sym_is_small(tp_sym x)
+{
+    return x.word & 1;
+}
+
+static inline bool tp_sym_is_int(tp_sym x)
+{
+    return (x.word & 1) || x.word >= TP_SYM_FIRST_WIDE;
+}
+
+static inline bool tp_sym_is_failed(tp_sym x)
+{
+    return x.word == 0;
+}
+
+static inline bool tp_sym_same(tp_sym a, tp_sym b)
+{
+    return a.word == b.word;
+}
+
+static inline tp_sym tp_sym_bool(bool b)
+{
+    return b ? TP_SYM_TRUE : TP_SYM_FALSE;
+}
+
+/* True or False, decided */
+static inline bool tp_sym_is_bool(tp_sym x)
+{
+    return x.word == 2 || x.word == 6;
+}
+
+static inline bool tp_sym_is_node(tp_sym x)
+{
+    return !(x.word & 7) && x.word - 1 < TP_SYM_FIRST_WIDE - 1;
+}
 
 TP_API tp_sym tp_sym_wide(int64_t n);                   /* tp_sym_int's rare case */
 TP_API uint64_t tp_sym_hash(tp_sym x);
@@ -90,7 +119,10 @@ TP_API tp_sym tp_sym_mod_slow(tp_sym a, tp_sym b);
 TP_API tp_sym tp_sym_min_slow(tp_sym a, tp_sym b);
 TP_API tp_sym tp_sym_max_slow(tp_sym a, tp_sym b);
 
-static inline bool tp_sym_both_small(tp_sym a, tp_sym b) { return a.word & b.word & 1; }
+static inline bool tp_sym_both_small(tp_sym a, tp_sym b)
+{
+    return a.word & b.word & 1;
+}
 
 static inline tp_sym tp_sym_add(tp_sym a, tp_sym b)     /* int or float */
 {
@@ -153,7 +185,11 @@ static inline tp_sym tp_sym_max(tp_sym a, tp_sym b)
     return TP_LIKELY(tp_sym_both_small(a, b)) ? ((int64_t)a.word > (int64_t)b.word ? a : b) : tp_sym_max_slow(a, b);
 }
 
-static inline tp_sym tp_sym_neg(tp_sym a) { return tp_sym_sub(tp_sym_int(0), a); }
+static inline tp_sym tp_sym_neg(tp_sym a)
+{
+    return tp_sym_sub(tp_sym_int(0), a);
+}
+
 TP_API tp_sym tp_sym_ceildiv(tp_sym a, tp_sym b);       /* -(-a // b), written as PyTorch does: (a + b - 1) // b */
 TP_API tp_sym tp_sym_pow(tp_sym a, tp_sym exponent);    /* an integer exponent must be known >= 0 */
 TP_API tp_sym tp_sym_abs(tp_sym a);
@@ -162,7 +198,11 @@ TP_API tp_sym tp_sym_abs(tp_sym a);
 TP_API tp_sym tp_sym_float(tp_shape_env *env, double value);
 TP_API tp_sym tp_sym_to_float(tp_sym a);                /* ToFloat(a); a float is returned as it is */
 TP_API tp_sym tp_sym_truediv(tp_sym a, tp_sym b);       /* at least one operand is a node */
-TP_API tp_sym tp_sym_trunc(tp_sym a);                   /* a float's integer part, rounded to zero */
+/* A float to an integer: rounded to zero, down, up, to the nearest (ties to even). An integer is returned as it is. */
+TP_API tp_sym tp_sym_trunc(tp_sym a);
+TP_API tp_sym tp_sym_floor(tp_sym a);
+TP_API tp_sym tp_sym_ceil(tp_sym a);
+TP_API tp_sym tp_sym_round(tp_sym a);
 TP_API tp_sym tp_sym_where(tp_sym condition, tp_sym a, tp_sym b);
 
 /* Conditions. Decided ones are True or False at once; others keep the sides as written, for messages print them so. */
@@ -185,18 +225,42 @@ static inline tp_sym tp_sym_compare(tp_compare how, tp_sym a, tp_sym b)
     return TP_SYM_FAILED;
 }
 
-static inline tp_sym tp_sym_eq(tp_sym a, tp_sym b) { return tp_sym_compare(TP_EQ, a, b); }
-static inline tp_sym tp_sym_ne(tp_sym a, tp_sym b) { return tp_sym_compare(TP_NE, a, b); }
-static inline tp_sym tp_sym_lt(tp_sym a, tp_sym b) { return tp_sym_compare(TP_LT, a, b); }
-static inline tp_sym tp_sym_le(tp_sym a, tp_sym b) { return tp_sym_compare(TP_LE, a, b); }
-static inline tp_sym tp_sym_gt(tp_sym a, tp_sym b) { return tp_sym_compare(TP_GT, a, b); }
-static inline tp_sym tp_sym_ge(tp_sym a, tp_sym b) { return tp_sym_compare(TP_GE, a, b); }
+static inline tp_sym tp_sym_eq(tp_sym a, tp_sym b)
+{
+    return tp_sym_compare(TP_EQ, a, b);
+}
+
+static inline tp_sym tp_sym_ne(tp_sym a, tp_sym b)
+{
+    return tp_sym_compare(TP_NE, a, b);
+}
+
+static inline tp_sym tp_sym_lt(tp_sym a, tp_sym b)
+{
+    return tp_sym_compare(TP_LT, a, b);
+}
+
+static inline tp_sym tp_sym_le(tp_sym a, tp_sym b)
+{
+    return tp_sym_compare(TP_LE, a, b);
+}
+
+static inline tp_sym tp_sym_gt(tp_sym a, tp_sym b)
+{
+    return tp_sym_compare(TP_GT, a, b);
+}
+
+static inline tp_sym tp_sym_ge(tp_sym a, tp_sym b)
+{
+    return tp_sym_compare(TP_GE, a, b);
+}
+
 TP_API tp_sym tp_sym_and(tp_sym a, tp_sym b);
 TP_API tp_sym tp_sym_or(tp_sym a, tp_sym b);
 TP_API tp_sym tp_sym_not(tp_sym a);
 
-/* The form under which facts are kept: one constant moved, terms split so that both sides have positive coefficients and
- * no common factor, only Eq, Ne, `<`, `<=`: `s0 > 5` becomes `5 < s0`, `2*s0 - 4 >= 0` becomes `2 <= s0`. */
+/* The form under which facts are kept: one constant moved, terms split so that both sides have positive coefficients
+ * and no common factor, only Eq, Ne, `<`, `<=`: `s0 > 5` becomes `5 < s0`, `2*s0 - 4 >= 0` becomes `2 <= s0`. */
 TP_API tp_sym tp_sym_canonical(tp_sym condition);
 
 /* Questions that record nothing. */
@@ -207,7 +271,8 @@ TP_API bool tp_sym_hint(tp_sym x, int64_t *value);      /* false: no hint (no er
 TP_API bool tp_sym_hint_float(tp_sym x, double *value); /* the same, of any type */
 
 /* The question tracing asks: decides by tp_sym_known, else by the hint, and then records a guard that the hint's answer
- * will hold. Fails (TP_ERR_RUNTIME, PyTorch's GuardOnDataDependentSymNode text) when there is neither. */
+ * will hold. Fails (TP_ERR_RUNTIME, PyTorch's GuardOnDataDependentSymNode text) when there is neither. A number asks
+ * whether it is not zero. */
 TP_API TP_CHECK bool tp_sym_guard(tp_sym condition, bool *answer);
 TP_API TP_CHECK bool tp_sym_guard_int(tp_sym x, int64_t *value);    /* specialises: guards Eq(x, hint) */
 /* torch._check: takes the condition as a fact; known false fails; without unbacked symbols it is a guard, else it is
@@ -217,17 +282,21 @@ TP_API TP_CHECK bool tp_sym_assume(tp_sym condition, const char *message);
 /* Rebuilding. */
 TP_API tp_sym tp_sym_simplify(tp_sym x);                /* replacements and facts of the environment applied */
 TP_API tp_sym tp_sym_substitute(tp_sym x, const tp_binding *bindings, size_t count);   /* simultaneous */
-/* Value of an integer or condition (0, 1) when the listed symbols have these integer values; false with an error set when
- * a symbol is missing, a divisor is zero or 64 bits do not hold a value. */
+/* Value of an integer or condition (0, 1) when the listed symbols have these integer values; false with an error set
+ * when a symbol is missing, a divisor is zero or 64 bits do not hold a value. */
 TP_API TP_CHECK bool tp_sym_eval(tp_sym x, const tp_binding *bindings, size_t count, int64_t *value);
 /* Solves an Eq, linear in `symbol`, for it. Failed word: no such solution (an error is set only if memory ran out). */
 TP_API tp_sym tp_sym_solve(tp_sym equation, tp_sym symbol);
 /* Writes the free symbols, in order of creation, at most `room` of them, and returns how many it wrote. */
 TP_API size_t tp_sym_free_symbols(tp_sym x, tp_sym *symbols, size_t room);
 
-/* Text, in sympy's order and with PyTorch's parentheses: `s0 + 3`, `2*((s0//2))`, `Mod(s0, 2)`, `Eq(s0, 3)`, `s0 < 5`. */
+/* Text, in sympy's order and with PyTorch's parentheses: `s0 + 3`, `2*((s0//2))`, `Mod(s0, 2)`, `Eq(s0, 3)`, `s0 < 5`.
+ * */
 TP_API void tp_sym_print(tp_sym x, tp_text *text);
-/* The inverse. Unknown names fail, with TP_ERR_VALUE; symbols are looked up in `env` and its ancestors. */
+/* As Python over the sources of the symbols, for messages: `L['x'].size()[0] == 3`. */
+TP_API void tp_sym_print_source(tp_sym x, tp_text *text);
+/* The inverse of tp_sym_print. Unknown names fail, with TP_ERR_VALUE; symbols are looked up in `env` and its ancestors.
+ * */
 TP_API tp_sym tp_sym_parse(tp_shape_env *env, const char *text);
 
 #endif

@@ -1,4 +1,7 @@
-/* sym_test.c - integers in words, algebra and text of expressions, evaluation. */
+/* sym_test.c - integers in words, algebra and text of expressions, evaluation.
+ *
+ * Most texts are what PyTorch 2.13 prints for the same expression. Where ranges let us say more (`Max(s0, s0 + 1)` is
+ * `s0 + 1`, `s0**2//s0` is `s0`, `Mod(4*s0 + 1, 4)` is 1, `u2 % 10` is `u2`) the text is our own choice. */
 #include "base/test.h"
 #include "sym/env.h"
 
@@ -159,6 +162,7 @@ static const row extremes[] = {
     { "s0*Max(s0, s1)", "s0*Max(s0, s1)" },
     { "(s0//s1)*Max(s0, s1)", "((s0//s1))*Max(s0, s1)" },
     { "3*Max(s0, s1)**2", "3*Max(s0, s1)**2" },
+    { "Min(s0**2, 5*s0)", "Min(5*s0, s0**2)" },
     { "Abs(s0)", "s0" },
     { "Abs(u0)*2 + 1", "2*Abs(u0) + 1" },
 };
@@ -207,6 +211,11 @@ static const row floats[] = {
     { "s0**0.5", "FloatPow(ToFloat(s0), 0.5)" },
     { "TruncToInt(zuf0)", "TruncToInt(zuf0)" },
     { "TruncToInt(ToFloat(s0))", "s0" },
+    { "TruncToInt(zuf0)*2 + 1", "2*TruncToInt(zuf0) + 1" },
+    { "FloorToInt(s0*2.0)", "FloorToInt(2.0*ToFloat(s0))" },
+    { "CeilToInt(s0/2)", "CeilToInt(IntTrueDiv(s0, 2))" },
+    { "RoundToInt(2.5)", "2" },
+    { "CeilToInt(2.5) + FloorToInt(-2.5) + TruncToInt(-2.5)", "-2" },
     { "zuf0 > 2", "zuf0 > 2.0" },
     { "zuf0*0.000000001", "1.0e-9*zuf0" },
     { "zuf0*0.1", "0.1*zuf0" },
@@ -249,10 +258,49 @@ out:
     tp_shape_env_unref(env);
 }
 
+TP_TEST(sources_read_as_python)
+{
+    static const row rows[] = {
+        { "Eq(s0, 3)", "x[0] == 3" },
+        { "Ne(s0, s1)", "x[0] != x[1]" },
+        { "s0 >= s1 + 1", "x[0] >= 1 + x[1]" },
+        { "Eq(Mod(s0, 4), 0)", "(x[0] % 4) == 0" },
+        { "Eq(Mod(s0*s1, 4*s0 - 4), 0)", "((x[0]*x[1]) % ((-4) + 4*x[0])) == 0" },
+        { "Eq(s0, 2*(s1//2) + 1)", "x[0] == (1 + 2*(x[1] // 2))" },
+        { "Max(s0, s1) < 3", "max(x[0], x[1]) < 3" },
+        { "Min(s0, s1, 7) < 3", "min(7, x[0], x[1]) < 3" },
+        { "(s0 < 5) & Ne(s1, 3)", "x[0] < 5 and x[1] != 3" },
+        { "(s0 < 5) | ((s1 < 3) & (s0 < 4))", "x[0] < 5 or x[0] < 4 and x[1] < 3" },
+        { "~((s0 < 5) & (s1 < 3))", "not (x[0] < 5 and x[1] < 3)" },
+        { "Eq(s0**2, 3*s1)", "x[0]*x[0] == (3*x[1])" },
+        { "9 - 2*s0 < s1", "9 + ((-2)*x[0]) < x[1]" },
+        { "Eq(s1 - s0, 3)", "(x[1] + ((-1)*x[0])) == 3" },
+        { "(s0 + 1)//s1 < Mod(s0 + 1, 3)", "((1 + x[0]) // x[1]) < ((1 + x[0]) % 3)" },
+        { "(s0//2)**2 < 4", "(x[0] // 2)*(x[0] // 2) < 4" },
+        { "s0/2 < 4", "(x[0] / 2) < 4.0" },
+        { "u0 > s0", "u0 > x[0]" },
+    };
+    tp_shape_env *env = common_env();
+    tp_text text = { 0 };
+    TP_NEED(env && tp_symbol_add_source(tp_shape_env_find(env, "s0"), "x[0]"));
+    TP_NEED(tp_symbol_add_source(tp_shape_env_find(env, "s1"), "x[1]"));
+    for (size_t i = 0; i < TP_COUNT(rows); i++) {
+        tp_sym x = tp_sym_parse(env, rows[i].input);
+        text.length = 0;
+        tp_sym_print_source(x, &text);
+        TP_NEED(!text.failed && !tp_sym_is_failed(x));
+        TP_EXPECT_TEXT(tp_text_read(&text), rows[i].expected);
+    }
+out:
+    tp_text_fini(&text);
+    tp_shape_env_unref(env);
+}
+
 TP_TEST(integers_fit_in_the_word)
 {
     const int64_t values[] = { 0, 1, -1, 5, INT64_MAX, INT64_MAX - 1, ((int64_t)1 << 62) - 1, (int64_t)1 << 62,
-                               -((int64_t)1 << 62), -((int64_t)1 << 62) - 1, -INT64_MAX / 4 * 3, INT64_MIN + ((int64_t)1 << 56) };
+                               -((int64_t)1 << 62), -((int64_t)1 << 62) - 1, -INT64_MAX / 4 * 3,
+                               INT64_MIN + ((int64_t)1 << 56) };
     for (size_t i = 0; i < TP_COUNT(values); i++) {
         tp_sym x = tp_sym_int(values[i]);
         TP_EXPECT(tp_sym_is_int(x) && !tp_sym_is_node(x) && tp_sym_as_int(x) == values[i]);
@@ -282,8 +330,8 @@ TP_TEST(failures_stick_to_the_word)
     tp_error_clear();
     TP_EXPECT(!tp_shape_env_check(env) && tp_error_kind() == TP_ERR_ZERO_DIVISION);
     TP_EXPECT(tp_shape_env_check(env));
-    static const char *const wrong[] = { "s0 +", "s9", "(s0", "Mod(s0)", "Mod(1, 2, 3)", "(s0 < 3) + 1", "s0 & 1", "s0 s1",
-                                         "99999999999999999999", "zuf0 // 2", "s0**-1", "Frob(s0)", "" };
+    static const char *const wrong[] = { "s0 +", "s9", "(s0", "Mod(s0)", "Mod(1, 2, 3)", "(s0 < 3) + 1", "s0 & 1",
+                                         "s0 s1", "99999999999999999999", "zuf0 // 2", "s0**-1", "Frob(s0)", "" };
     for (size_t i = 0; i < TP_COUNT(wrong); i++) {
         tp_error_clear();
         TP_EXPECT(tp_sym_is_failed(tp_sym_parse(env, wrong[i])));
@@ -305,6 +353,7 @@ TP_TEST(values_and_substitution)
     TP_NEED(!tp_sym_is_failed(x) && !tp_sym_is_failed(y));
     TP_EXPECT(tp_sym_hint(x, &value) && value == 144 * 8 - 6 + 2);
     TP_EXPECT(!tp_sym_hint(y, &value));
+    TP_EXPECT(tp_sym_hint(tp_sym_parse(env, "FloorToInt(s0*2.6) + CeilToInt(s1/3)"), &value) && value == 34);
     tp_binding b[] = { { s0, tp_sym_int(3) }, { s1, tp_sym_int(10) } };
     TP_EXPECT(tp_sym_eval(x, b, 2, &value) && value == 90 - 5 + 3);
     TP_EXPECT(!tp_sym_eval(y, b, 2, &value) && tp_error_kind() == TP_ERR_VALUE);
@@ -344,5 +393,6 @@ out:
 
 TP_TEST_MAIN(TP_SWEPT(sums_are_polynomials), TP_SWEPT(divisions_simplify), TP_SWEPT(remainders_simplify),
              TP_SWEPT(extremes_drop_the_idle), TP_SWEPT(conditions_are_decided), TP_SWEPT(floats_stay_as_written),
-             TP_SWEPT(canonical_forms), TP_SWEPT(integers_fit_in_the_word), TP_SWEPT(failures_stick_to_the_word),
+             TP_SWEPT(canonical_forms), TP_SWEPT(sources_read_as_python),
+             TP_SWEPT(integers_fit_in_the_word), TP_SWEPT(failures_stick_to_the_word),
              TP_SWEPT(values_and_substitution), TP_SWEPT(children_share_their_parents_nodes))

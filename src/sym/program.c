@@ -1,0 +1,312 @@
+/* program.c - one register a node, so that what guards share is computed once; steps in order of need, each guard's check
+ * right after its condition, so that the first guard that fails ends the run. */
+#include "sym/program.h"
+
+#include <string.h>
+
+#include "sym/node.h"
+
+enum { OWN_REGISTERS = 128 };       /* on the stack while a check runs */
+
+typedef enum step_op {
+    STEP_CONSTANT,      /* to = number; to, a and b are registers, save that b may be NUMBER */
+    STEP_ADD,           /* to = a + b */
+    STEP_MUL,
+    STEP_FLOORDIV,
+    STEP_MOD,
+    STEP_MAX,
+    STEP_MIN,
+    STEP_ABS,
+    STEP_POW,
+    STEP_AND,
+    STEP_OR,
+    STEP_NOT,
+    STEP_SELECT,        /* to = to ? a : b */
+    STEP_COMPARE,       /* the six comparisons, in the order of tp_compare */
+    STEP_AT_LEAST = STEP_COMPARE + TP_GE + 1,   /* ends the run, failed is `to`, unless a >= number */
+    STEP_AT_MOST,
+    STEP_CHECK,         /* ends the run, failed is `to`, unless a */
+} step_op;
+
+#define NUMBER UINT32_MAX       /* as operand b: the step's number */
+
+typedef struct step {
+    uint32_t op, to, a, b;
+    int64_t  number;
+} step;
+
+struct tp_guard_program {
+    step    *step;              /* owned */
+    size_t   count, registers;
+    uint32_t symbols;           /* registers that `values` fills */
+};
+
+typedef struct compiler {
+    const tp_shape_env *env;
+    tp_array(step) steps;
+    tp_map   at;                /* word of an expression -> register */
+    uint32_t registers;
+} compiler;
+
+static bool emit(compiler *c, step s)
+{
+    return tp_array_push(&c->steps, s);
+}
+
+/* The same for a step with a result, which gets a register of its own. */
+static bool emit_to(compiler *c, step s, uint32_t *at)
+{
+    s.to = *at = c->registers++;
+    return emit(c, s);
+}
+
+static bool compile(compiler *c, tp_sym x, uint32_t *at);
+
+static bool compile_monomial(compiler *c, uint64_t of, uint32_t *at)
+{
+    const sym_factor *f = NULL;
+    sym_factor own;
+    uint32_t one;
+    size_t count = tp_sym_factors(of, &f, &own);
+    for (size_t i = 0; i < count; i++) {
+        if (!compile(c, (tp_sym){ f[i].atom }, &one))
+            return false;
+        step power = { .op = STEP_POW, .a = one, .b = NUMBER, .number = f[i].exponent };
+        if (f[i].exponent > 1 && !emit_to(c, power, &one))
+            return false;
+        if (i == 0)
+            *at = one;
+        else if (!emit_to(c, (step){ .op = STEP_MUL, .a = *at, .b = one }, at))
+            return false;
+    }
+    return true;
+}
+
+static bool compile_poly(compiler *c, tp_sym x, uint32_t *at)
+{
+    sym_terms t;
+    uint32_t one;
+    tp_sym_terms(x, &t);
+    for (size_t i = 0; i < t.count; i++) {
+        int64_t k = t.term[i].coefficient;
+        if (t.term[i].of == UNIT)           /* the last term, and never the only one */
+            return emit_to(c, (step){ .op = STEP_ADD, .a = *at, .b = NUMBER, .number = k }, at);
+        if (!compile(c, (tp_sym){ t.term[i].of }, &one))
+            return false;
+        if (k != 1 && !emit_to(c, (step){ .op = STEP_MUL, .a = one, .b = NUMBER, .number = k }, &one))
+            return false;
+        if (i == 0)
+            *at = one;
+        else if (!emit_to(c, (step){ .op = STEP_ADD, .a = *at, .b = one }, at))
+            return false;
+    }
+    return true;
+}
+
+static bool compile_list(compiler *c, tp_sym x, step_op op, uint32_t *at)
+{
+    size_t count = sym_node(x)->count;
+    /* Max and Min keep their number first; here it is wanted last. */
+    size_t first = (op == STEP_MAX || op == STEP_MIN) && tp_sym_is_int(sym_arg(x, 0));
+    if (!compile(c, sym_arg(x, first), at))
+        return false;
+    for (size_t i = 1; i < count; i++) {
+        tp_sym y = sym_arg(x, (first + i) % count);
+        step s = { .op = op, .a = *at, .b = NUMBER };
+        if (tp_sym_is_int(y))
+            s.number = tp_sym_as_int(y);
+        else if (!compile(c, y, &s.b))
+            return false;
+        if (!emit_to(c, s, at))
+            return false;
+    }
+    return true;
+}
+
+static bool compile_one(compiler *c, tp_sym x, step_op op, uint32_t *at)
+{
+    uint32_t a;
+    return compile(c, sym_arg(x, 0), &a) && emit_to(c, (step){ .op = op, .a = a }, at);
+}
+
+static bool compile_where(compiler *c, tp_sym x, uint32_t *at)
+{
+    uint32_t condition, a, b;
+    return compile(c, sym_arg(x, 0), &condition) && compile(c, sym_arg(x, 1), &a) && compile(c, sym_arg(x, 2), &b) &&
+           emit_to(c, (step){ .op = STEP_ADD, .a = condition, .b = NUMBER }, at) &&
+           emit(c, (step){ .op = STEP_SELECT, .to = *at, .a = a, .b = b });
+}
+
+static bool compile_node(compiler *c, tp_sym x, uint32_t *at)
+{
+    tp_compare how;
+    if (sym_node(x)->type == TP_SYM_FLOAT)
+        return tp_fail(TP_ERR_UNIMPLEMENTED, "guards over symbolic floats are not compiled");
+    if (tp_sym_compare_of(x, &how))
+        return compile_list(c, x, (step_op)(STEP_COMPARE + how), at);
+    switch ((sym_kind)sym_node(x)->kind) {
+    case KIND_symbol: *at = (uint32_t)sym_node(x)->word[0]; return true;
+    case KIND_monomial: return compile_monomial(c, x.word, at);
+    case KIND_poly: return compile_poly(c, x, at);
+    case KIND_floordiv: return compile_list(c, x, STEP_FLOORDIV, at);
+    case KIND_mod: return compile_list(c, x, STEP_MOD, at);
+    case KIND_max: return compile_list(c, x, STEP_MAX, at);
+    case KIND_min: return compile_list(c, x, STEP_MIN, at);
+    case KIND_pow: return compile_list(c, x, STEP_POW, at);
+    case KIND_and: return compile_list(c, x, STEP_AND, at);
+    case KIND_or: return compile_list(c, x, STEP_OR, at);
+    case KIND_abs: return compile_one(c, x, STEP_ABS, at);
+    case KIND_not: return compile_one(c, x, STEP_NOT, at);
+    case KIND_where: return compile_where(c, x, at);
+    default: return compile(c, sym_arg(x, 0), at);      /* TruncToInt and the like: of floats, refused there */
+    }
+}
+
+static bool compile(compiler *c, tp_sym x, uint32_t *at)
+{
+    uint64_t known;
+    if (tp_map_get(&c->at, x.word, &known)) {
+        *at = (uint32_t)known;
+        return true;
+    }
+    if (tp_sym_is_node(x)) {
+        if (!compile_node(c, x, at))
+            return false;
+    } else {
+        int64_t n = tp_sym_is_int(x) ? tp_sym_as_int(x) : tp_sym_same(x, TP_SYM_TRUE);
+        if (!emit_to(c, (step){ .op = STEP_CONSTANT, .number = n }, at))
+            return false;
+    }
+    return tp_map_put(&c->at, x.word, *at);
+}
+
+static bool compile_ranges(compiler *c)
+{
+    for (uint32_t i = 0; i < c->env->symbols.count; i++) {
+        const tp_symbol *s = c->env->symbols.item[i];
+        uint32_t failed = (uint32_t)(c->env->guards.count + i);
+        if (s->kind != TP_SYMBOL_BACKED)
+            continue;
+        if (s->declared.low > INT64_MIN &&
+            !emit(c, (step){ .op = STEP_AT_LEAST, .to = failed, .a = i, .number = s->declared.low }))
+            return false;
+        if (s->declared.high < INT64_MAX &&
+            !emit(c, (step){ .op = STEP_AT_MOST, .to = failed, .a = i, .number = s->declared.high }))
+            return false;
+    }
+    return true;
+}
+
+static bool compile_guards(compiler *c)
+{
+    for (uint32_t i = 0; i < c->env->guards.count; i++) {
+        const tp_guard *g = c->env->guards.item[i];
+        uint32_t at = 0;
+        if (!g->deferred && (!compile(c, g->condition, &at) || !emit(c, (step){ .op = STEP_CHECK, .to = i, .a = at })))
+            return false;
+    }
+    return true;
+}
+
+tp_guard_program *tp_guard_program_new(const tp_shape_env *env)
+{
+    compiler c = { .env = env, .registers = (uint32_t)env->symbols.count };
+    tp_guard_program *p = NULL;
+    if (env->parent)
+        tp_fail(TP_ERR_UNIMPLEMENTED, "guards of a child environment are not compiled");
+    else if (compile_ranges(&c) && compile_guards(&c) && (p = tp_alloc(sizeof *p))) {
+        *p = (tp_guard_program){ c.steps.item, c.steps.count, c.registers, (uint32_t)env->symbols.count };
+        c.steps.item = NULL;
+    }
+    tp_array_fini(&c.steps);
+    tp_map_fini(&c.at);
+    return p;
+}
+
+void tp_guard_program_free(tp_guard_program *p)
+{
+    if (p)
+        tp_free(p->step);
+    tp_free(p);
+}
+
+size_t tp_guard_program_steps(const tp_guard_program *p)
+{
+    return p->count;
+}
+
+static bool power(int64_t base, int64_t exponent, int64_t *result)
+{
+    *result = 1;
+    if (exponent < 0)
+        return false;
+    for (; exponent; exponent >>= 1) {
+        if (exponent & 1 && __builtin_mul_overflow(*result, base, result))
+            return false;
+        if (exponent > 1 && __builtin_mul_overflow(base, base, &base))
+            return false;
+    }
+    return true;
+}
+
+/* A step with a result. False: there is none, and the run fails. */
+static bool run_step(const step *s, int64_t *r)
+{
+    int64_t a = r[s->a], b = s->b == NUMBER ? s->number : r[s->b], *to = &r[s->to];
+    bool divides = b != 0 && !(a == INT64_MIN && b == -1);
+    switch (s->op) {
+    case STEP_CONSTANT: *to = s->number; return true;
+    case STEP_ADD: return !__builtin_add_overflow(a, b, to);
+    case STEP_MUL: return !__builtin_mul_overflow(a, b, to);
+    case STEP_FLOORDIV: return divides && (*to = tp_int_floordiv(a, b), true);
+    case STEP_MOD: return divides && (*to = tp_int_mod(a, b), true);
+    case STEP_MAX: *to = a > b ? a : b; return true;
+    case STEP_MIN: *to = a < b ? a : b; return true;
+    case STEP_ABS: *to = a < 0 ? -a : a; return a != INT64_MIN;
+    case STEP_POW: return power(a, b, to);
+    case STEP_AND: *to = a && b; return true;
+    case STEP_OR: *to = a || b; return true;
+    case STEP_NOT: *to = !a; return true;
+    case STEP_SELECT: *to = *to ? a : b; return true;
+    case STEP_COMPARE + TP_EQ: *to = a == b; return true;
+    case STEP_COMPARE + TP_NE: *to = a != b; return true;
+    case STEP_COMPARE + TP_LT: *to = a < b; return true;
+    case STEP_COMPARE + TP_LE: *to = a <= b; return true;
+    case STEP_COMPARE + TP_GT: *to = a > b; return true;
+    case STEP_COMPARE + TP_GE: *to = a >= b; return true;
+    }
+    return false;
+}
+
+/* Runs to the end, or to the step that failed. */
+static const step *run(const tp_guard_program *p, int64_t *r)
+{
+    for (const step *s = p->step, *end = s + p->count; s < end; s++) {
+        bool holds = s->op == STEP_CHECK      ? r[s->a] != 0
+                   : s->op == STEP_AT_LEAST   ? r[s->a] >= s->number
+                   : s->op == STEP_AT_MOST    ? r[s->a] <= s->number
+                                              : run_step(s, r);
+        if (!holds)
+            return s;
+    }
+    return NULL;
+}
+
+bool tp_guard_program_check(const tp_guard_program *p, const int64_t *values, size_t *failed)
+{
+    int64_t own[OWN_REGISTERS], *r = own;
+    if (p->registers > OWN_REGISTERS && !(r = tp_alloc_array(p->registers, sizeof *r)))
+        return false;
+    r[0] = 0;                   /* steps without operands name it */
+    memcpy(r, values, p->symbols * sizeof *r);
+    const step *at = run(p, r);
+    if (r != own)
+        tp_free(r);
+    if (!at)
+        return true;
+    while (at->op < STEP_AT_LEAST)          /* a step that failed belongs to the next check */
+        at++;
+    if (failed)
+        *failed = at->to;
+    return false;
+}
