@@ -309,7 +309,7 @@ TP_TEST(gelu_is_accurate)
     double worst = 0;
     for (int i = 0; i < COUNT; i++) {
         double d = (double)x[i], want = 0.5 * d * erfc(-d * sqrt(0.5));
-        double error = fabs((double)y[i] - want) / (fabs(want) * 2 * 0x1p-23 + fabs(d) * 0x1p-25);
+        double error = fabs((double)y[i] - want) / (fabs(want) * 2 * 0x1p-23 + fabs(d) * 0x1p-24);
         worst = error > worst ? error : worst;
     }
     if (getenv("TAPER_ERRORS"))
