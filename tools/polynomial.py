@@ -99,6 +99,10 @@ ROWS = [
     ("erf", "erf(x) / x - 1 in z = x^2",
      of_square(lambda x: (erf(x) / x if x > mpf("1e-15") else 2 / sqrt(pi)) - 1),
      lambda z: mpf(1), mpf(0), mpf("0.95") ** 2, 6, None),
+    ("exp2", "(2^r - 1) / r", lambda r: series(lambda t: (mpf(2) ** t - 1) / t, [log(mpf(2))], r),
+     lambda r: max(abs(r), mpf("1e-6")), mpf("-0.501"), mpf("0.501"), 4, None),
+    ("tail_log2", "log2(erfc(x / sqrt(2)) / 2) in x", lambda x: log(erfc(x / sqrt(mpf(2))) / 2, 2),
+     lambda x: erfc(x / sqrt(mpf(2))) * (1 + x) + mpf("1e-3"), mpf(0), mpf("6"), 9, None),
     ("erfc_log", "log(erfc(x)) in x - 1", lambda t: log(erfc(t + 1)), lambda t: erfc(t + 1) + mpf("1e-6"),
      mpf("-0.06"), mpf("2.93"), 7, None),
 ]

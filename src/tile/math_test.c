@@ -299,6 +299,27 @@ TP_TEST(functions_are_accurate)
     }
 }
 
-TP_TEST_MAIN(TP_UNSWEPT(every_set_gives_the_same_bits), TP_UNSWEPT(one_element_forms_agree),
+/* The negative side of gelu is a small difference: held to half an ulp of 1, times x, like 1 + erf would be. */
+TP_TEST(gelu_is_accurate)
+{
+    static float x[COUNT], y[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (float)(i - COUNT / 2) / 256.0f;
+    tp_the_runtime.tile->step[TP_COMPUTE_f32][TP_PRIM_gelu][0](COUNT, y, x, NULL, NULL);
+    double worst = 0;
+    for (int i = 0; i < COUNT; i++) {
+        double d = (double)x[i], want = 0.5 * d * erfc(-d * sqrt(0.5));
+        double error = fabs((double)y[i] - want) / (fabs(want) * 2 * 0x1p-23 + fabs(d) * 0x1p-24);
+        worst = error > worst ? error : worst;
+    }
+    if (getenv("TAPER_ERRORS"))
+        printf("# gelu: %.3f of what is allowed\n", worst);
+    TP_EXPECT(worst <= 1);
+    float special[] = { -INFINITY, INFINITY, NAN, 100, -100 };
+    tp_the_runtime.tile->step[TP_COMPUTE_f32][TP_PRIM_gelu][0](5, y, special, NULL, NULL);
+    TP_EXPECT(isnan(y[0]) && y[1] == INFINITY && isnan(y[2]) && y[3] == 100 && y[4] == 0);
+}
+
+TP_TEST_MAIN(TP_UNSWEPT(gelu_is_accurate), TP_UNSWEPT(every_set_gives_the_same_bits), TP_UNSWEPT(one_element_forms_agree),
              TP_UNSWEPT(types_have_the_steps_they_claim), TP_UNSWEPT(conversions_are_those_of_scalars),
              TP_UNSWEPT(halves_are_exact), TP_UNSWEPT(functions_are_accurate))

@@ -119,11 +119,14 @@ static void bench_layouts(float *out, float *x, float *y)
     add.loop.operand[1].stride = dense;
     add.loop.scalar = &one;
     report("add scalar", n, run_element_wise, &add);
-    copy.loop.operand[1] = (tp_tile_operand){ x, TP_f16, (int64_t[]){ 2048, 2 } };
-    report("f16 to f32", n, run_element_wise, &copy);
-    copy.loop.operand[0] = (tp_tile_operand){ out, TP_f16, (int64_t[]){ 2048, 2 } };
+    int64_t halves[] = { 2048, 2 };
+    copy.loop.operand[0] = (tp_tile_operand){ y, TP_f16, halves };
     copy.loop.operand[1] = (tp_tile_operand){ x, TP_f32, dense };
     report("f32 to f16", n, run_element_wise, &copy);
+    copy.loop.operand[0] = (tp_tile_operand){ out, TP_f32, dense };
+    copy.loop.operand[1] = (tp_tile_operand){ y, TP_f16, halves };
+    report("f16 to f32", n, run_element_wise, &copy);
+    copy.loop.operand[1] = (tp_tile_operand){ x, TP_f32, dense };
     copy.loop.operand[0] = (tp_tile_operand){ out, TP_i32, dense };
     report("f32 to i32", n, run_element_wise, &copy);
 }

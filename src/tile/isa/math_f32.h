@@ -77,11 +77,22 @@ static inline float tanh_f32(float x)
     return copysignf(a < 0.625f ? small : large, x);
 }
 
+/* exp for x in [-104, 0]: the scale is split so that a result below the normal ones is rounded once. */
+static inline float exp_negative_f32(float x, float *lost)
+{
+    bits_f32 turn = { x * LOG2E_f32 + ROUNDER_f32 }, rounder = { ROUNDER_f32 };
+    float n = turn.f - ROUNDER_f32, r = (x - n * LN2_f32_0) - n * LN2_f32_1;
+    float t = r + r * r * polynomial_exp_f32(r), y = 1 + t;
+    *lost = t - (y - 1);
+    return y * power_of_two_f32((int32_t)(turn.u - rounder.u) + 64) * 0x1p-64f;
+}
+
+/* e / (1 + e) or 1 / (1 + e), whichever does not cancel; the first is mended by what e and the divisor lost. */
 static inline float sigmoid_f32(float x)
 {
-    float a = fabsf(x), lost_e, e = exp_and_lost_f32(a > 104 ? -104 : -a, &lost_e);
-    float d = 1 + e, lost_d = e - (d - 1), y = (x < 0 ? e : 1) / d;
-    return y + y * (x < 0 ? (lost_e - lost_d) * (1 - y) : -lost_d * y);
+    float a = fabsf(x), lost, e = exp_negative_f32(a > 104 ? -104 : -a, &lost), d = 1 + e, y = (x < 0 ? e : 1) / d;
+    lost -= e - (d - 1);
+    return y + y * (1 - y) * (x < 0 ? lost : 0);
 }
 
 /* Near 0 an odd polynomial; further out 1 - exp(log(erfc)), whose error shrinks with erfc. */
@@ -92,7 +103,16 @@ static inline float erf_f32(float x)
     return copysignf(a < 0.95f ? small : large, x);
 }
 
-static inline float gelu_f32(float x) { return 0.5f * x * (1 + erf_f32(x * 0x1.6a09e6p-1f)); }
+/* x times the normal distribution's mass below x, by the upper tail u of |x|: max(x, 0) - |x| u. Beyond 6 the tail adds
+ * nothing to 1. The maximum is written so that -inf gives NaN, as inf * 0 does. */
+static inline float gelu_f32(float x)
+{
+    float a = fabsf(x), bound = a > 6 ? 6 : a, q = polynomial_tail_log2_f32(bound);
+    bits_f32 turn = { q + ROUNDER_f32 }, rounder = { ROUNDER_f32 };
+    float r = q - (turn.f - ROUNDER_f32), u = 1 + r * polynomial_exp2_f32(r);
+    float part = bound * (u * power_of_two_f32((int32_t)(turn.u - rounder.u)));
+    return (0.5f * x + 0.5f * a) - (a > 6 ? 0 : part);
+}
 
 static inline float gelu_tanh_f32(float x)
 {
