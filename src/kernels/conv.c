@@ -45,20 +45,6 @@ static int64_t product(const int64_t v[3])
     return v[0] * v[1] * v[2];
 }
 
-/* Step between pixels when it is one step for all of them; 0: it is not. */
-static int64_t even_step(const int64_t size[3], const int64_t space[3])
-{
-    int64_t step = 0, expected = 0;
-    for (int d = 2; d >= 0; d--)
-        if (size[d] > 1) {
-            if (expected && space[d] != expected)
-                return 0;
-            step = expected ? step : space[d];
-            expected = space[d] * size[d];
-        }
-    return expected ? step : 1;
-}
-
 /* Where tap t of a weight lies from its first tap. */
 static int64_t tap_place(const int64_t kernel[3], const int64_t space[3], int64_t t)
 {
@@ -204,8 +190,8 @@ static bool forward_pointwise(void *work, int64_t image)
             .m = rows, .n = product(c->out_size), .k = channels, .a_row = f->w->outer, .a_column = f->w->channel,
             .a = (const char *)f->w->data + group * rows * f->w->outer * bytes,
             .b = image_of(f->x, image, group * channels, f->bytes), .b_row = f->x->channel,
-            .b_column = even_step(c->in_size, f->x->space), .c = (void *)image_of(f->y, image, group * rows, f->bytes),
-            .c_row = f->y->channel, .c_column = even_step(c->out_size, f->y->space), .alpha = 1, .beta = f->bias ? 1 : 0,
+            .b_column = tp_conv_even_step(c->in_size, f->x->space), .c = (void *)image_of(f->y, image, group * rows, f->bytes),
+            .c_row = f->y->channel, .c_column = tp_conv_even_step(c->out_size, f->y->space), .alpha = 1, .beta = f->bias ? 1 : 0,
         };
         for (int64_t i = 0; f->bias && i < rows; i++)
             for (int64_t j = 0; j < p.n; j++)
@@ -261,7 +247,7 @@ bool tp_conv_forward(tp_dtype d, const tp_conv *shape, const tp_conv_view *view,
 
     drop_unseen(&c, &x);
     if (product(c.kernel) == 1 && !c.padding[0] && !c.padding[1] && !c.padding[2] && channels > 1 &&
-        even_step(c.in_size, x.space) && even_step(c.out_size, y->space))
+        tp_conv_even_step(c.in_size, x.space) && tp_conv_even_step(c.out_size, y->space))
         return each_image(c.batch, forward_pointwise, &f);
     f.copy.channels = channels == 1 ? depthwise_block(&x) : 0;
     bool ok = plan_forward(&f);
@@ -502,7 +488,7 @@ static bool gradient_group(void *work, int64_t group)
     tp_conv_grid grid = forward_grid(&g->f, 0, group, g->copy);
     tp_gemm_problem p = {
         .m = rows, .n = g->f.k, .k = product(c->out_size), .a = image_of(&g->y, 0, group * rows, g->f.bytes),
-        .a_row = g->y.channel, .a_column = even_step(c->out_size, g->y.space), .b_column = 1,
+        .a_row = g->y.channel, .a_column = tp_conv_even_step(c->out_size, g->y.space), .b_column = 1,
         .c = g->rows + group * rows * g->row * bytes, .c_row = g->row, .c_column = 1, .alpha = 1,
         .beta = g->first ? 0 : 1, .fill = tp_conv_fill_turned(g->f.bytes), .source = &grid,
     };
@@ -588,7 +574,7 @@ static bool plan_sum(weight_gradient *g, const tp_conv_view *grad_w)
 static bool sum_images(weight_gradient *g, const tp_conv_view *grad_y)
 {
     const tp_conv *c = g->f.c;
-    bool even = g->lanes ? c->out_size[2] == 1 || grad_y->space[2] == 1 : even_step(c->out_size, grad_y->space) != 0;
+    bool even = g->lanes ? c->out_size[2] == 1 || grad_y->space[2] == 1 : tp_conv_even_step(c->out_size, grad_y->space) != 0;
     char *copy = NULL, *y_copy = NULL;
     bool ok = tp_conv_copy_plan(&g->y_plan, &g->y_bytes, g->f.bytes) && (copy = tp_block_new(g->f.copy_bytes)) &&
               (even || (y_copy = tp_block_new(g->y_bytes)));

@@ -279,20 +279,17 @@ static int64_t pixels(const tp_conv_grid *g)
     return g->size[0] * g->size[1] * g->size[2];
 }
 
-/* Do the outputs of a channel lie at one step from each other? */
-static bool even_steps(const tp_conv_grid *g, int64_t *step)
+int64_t tp_conv_even_step(const int64_t size[3], const int64_t space[3])
 {
-    int64_t expected = 0;
-    *step = 1;
+    int64_t step = 0, expected = 0;
     for (int d = 2; d >= 0; d--)
-        if (g->size[d] > 1) {
-            if (expected && g->space[d] != expected)
-                return false;
-            if (!expected)
-                *step = g->space[d];
-            expected = g->space[d] * g->size[d];
+        if (size[d] > 1) {
+            if (expected && space[d] != expected)
+                return 0;
+            step = expected ? step : space[d];
+            expected = space[d] * size[d];
         }
-    return true;
+    return expected ? step : 1;
 }
 
 static double element(const void *data, int64_t index, size_t bytes)
@@ -428,9 +425,8 @@ static bool multiply(const tp_conv_grid *g, char *beside, int64_t step)
 
 bool tp_conv_grid_run(const tp_conv_grid *g, bool one_channel)
 {
-    int64_t step;
-    bool even = even_steps(g, &step), ok = true;
-    bool direct = one_channel ? g->space[2] == 1 || g->size[2] == 1 : even && (step == 1 || g->channel != 1);
+    int64_t step = tp_conv_even_step(g->size, g->space);
+    bool ok = true, direct = one_channel ? g->space[2] == 1 || g->size[2] == 1 : step && (step == 1 || g->channel != 1);
     size_t bytes = (size_t)(pixels(g) * g->rows) * g->element_bytes;
     char *beside = NULL;
 

@@ -49,6 +49,9 @@ typedef struct tp_conv_grid {
 /* one_channel: each output looks at one channel, and `rows` are the outputs of all groups. */
 TP_CHECK bool tp_conv_grid_run(const tp_conv_grid *g, bool one_channel);
 
+/* The step from each pixel to the next when it is one for all of them, 0 when it is not. */
+int64_t tp_conv_even_step(const int64_t size[3], const int64_t space[3]);
+
 /* B of the weight gradient: row p is an output position, column j an offset. */
 tp_gemm_fill *tp_conv_fill_turned(size_t element_bytes);
 

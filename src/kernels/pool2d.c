@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/pool.h"
+#include "kernels/conv_grid.h"
 #include "kernels/each.h"
 
 enum { STRIP = 256, TABLE = 256, CHUNK = 32 << 10 };
@@ -287,13 +288,6 @@ static void add_element(tp_dtype d, void *to, const void *from)
     }
 }
 
-/* Step from one pixel of a plane to the next where there is one such step, else 0. */
-static int64_t even_step(const tp_conv_view *v, const int64_t size[3])
-{
-    bool even = v->space[1] == v->space[2] * size[2] && (size[0] == 1 || v->space[0] == v->space[1] * size[1]);
-    return even ? v->space[2] : 0;
-}
-
 /* Channels of a block: neighbours where they lie last, so that memory is walked in its own order. */
 enum { BLOCK = 32 };
 
@@ -346,7 +340,7 @@ static bool spread_block(void *work, int64_t item)
     const tp_maxpool *p = s->p;
     int64_t block = block_of(s->grad_x), blocks = (p->channels + block - 1) / block, n = item / blocks;
     int64_t c = item % blocks * block, channels = least(block, p->channels - c);
-    int64_t step = even_step(s->grad_x, p->in_size);
+    int64_t step = tp_conv_even_step(p->in_size, s->grad_x->space);
     size_t bytes = tp_dtype_bytes(s->dtype);
     char *x = at(s->grad_x, n, c, 0, 0, 0, bytes);
     bool good = true;
