@@ -66,7 +66,8 @@ bool tp_conv_copy_plan(tp_conv_copy *p, size_t *bytes, size_t element_bytes)
 {
     size_t total;
     p->quotient = (p->size[2] + p->phases - 1) / p->phases;
-    if (__builtin_mul_overflow(p->quotient, p->phases, &p->row) || __builtin_mul_overflow(p->row, p->size[1], &p->plane) ||
+    if (__builtin_mul_overflow(p->quotient, p->phases, &p->row) ||
+        __builtin_mul_overflow(p->row, p->size[1], &p->plane) ||
         __builtin_mul_overflow(p->plane, p->size[0], &p->channel) ||
         __builtin_mul_overflow((size_t)p->channel, (size_t)p->channels, &total) ||
         __builtin_mul_overflow(total, element_bytes, &total) || __builtin_add_overflow(total, SLACK, bytes))
@@ -143,7 +144,8 @@ static void copy_rows_last(const copying *c, const char *x, bool inside, int64_t
         memset(to + (i * p->channel + end) * bytes, 0, (size_t)((p->row - end) * bytes));
     }
     if (from < end)
-        turn(x + (p->low[2] + from) * step * bytes, step, end - from, channels, to + from * bytes, p->channel, c->bytes);
+        turn(x + (p->low[2] + from) * step * bytes, step, end - from, channels, to + from * bytes, p->channel,
+             c->bytes);
 }
 
 static void copy_chunk(void *work, int64_t index, int64_t count)
@@ -206,7 +208,8 @@ static int runs_of(const tp_conv_grid *g, int64_t j0, int columns, run *r)
 /* Runs are copied in steps of 16 bytes and may write over their end: what follows in the panel is written later. Only
  * the last row must be exact, for behind it lies the next panel, which may be another thread's. */
 #define FILL(type)                                                                                                  \
-    static void fill_##type(const void *source, int64_t k0, int64_t kc, int64_t j0, int columns, int width, void *panel) \
+    static void fill_##type(const void *source, int64_t k0, int64_t kc, int64_t j0, int columns, int width,         \
+                            void *panel)                                                                            \
     {                                                                                                               \
         const tp_conv_grid *g = source;                                                                             \
         run r[64];                                                                                                  \

@@ -5,8 +5,8 @@
  *
  *     row of the copy, stride 2:   z0 z2 z4 z6 … | z1 z3 z5 z7 …        phases of `quotient` columns
  *
- * Output (c, p) is the sum over k of weight[c][k] * copy[offset[k] + position(p)]: a product of matrices whose B is never
- * stored, or, for a single input channel, a sweep over taps.
+ * Output (c, p) is the sum over k of weight[c][k] * copy[offset[k] + position(p)]: a product of matrices whose B is
+ * never stored, or, for a single input channel, a sweep over taps.
  * The copy is the caller's, from tp_conv_copy_bytes; everything else is borrowed. */
 #ifndef TP_KERNELS_CONV_GRID_H
 #define TP_KERNELS_CONV_GRID_H

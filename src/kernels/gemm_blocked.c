@@ -195,7 +195,8 @@ static void reading_chunk(void *work, int64_t index, int64_t count)
     r->kernel(r->g, index * r->columns, least((index + 1) * r->columns, r->g->n));
 }
 
-static void run_reading(const tp_gemm_problem *g, void (*kernel)(const tp_gemm_problem *, int64_t, int64_t), int64_t step)
+static void run_reading(const tp_gemm_problem *g, void (*kernel)(const tp_gemm_problem *, int64_t, int64_t),
+                        int64_t step)
 {
     reading r = { g, kernel, up(1 + READ_CHUNK / g->k, step) };
     tp_pool_run(up(g->n, r.columns) / r.columns, reading_chunk, &r);

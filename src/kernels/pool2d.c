@@ -118,7 +118,8 @@ static void strip_write(tp_dtype d, const strip *s, int64_t n, char *to, int64_t
     int64_t bytes = (int64_t)tp_dtype_bytes(d);
     if (d == TP_f16 || d == TP_bf16)
         for (int64_t j = 0; j < n; j++)
-            ((uint16_t *)to)[j * step] = d == TP_f16 ? tp_float_to_half(s->best.f32[j]) : tp_float_to_bfloat(s->best.f32[j]);
+            ((uint16_t *)to)[j * step] = d == TP_f16 ? tp_float_to_half(s->best.f32[j])
+                                                     : tp_float_to_bfloat(s->best.f32[j]);
     else if (step == 1)
         memcpy(to, &s->best, (size_t)(n * bytes));
     else
@@ -255,7 +256,8 @@ bool tp_maxpool_forward(tp_dtype d, const tp_maxpool *p, const tp_conv_view *x, 
     g.rows_a_chunk = 1 + CHUNK / (row + 1);
     for (int64_t t = 0; t < least(TABLE, p->kernel[0] * p->kernel[1] * p->kernel[2]); t++)
         g.reach[t] = (t / (p->kernel[1] * p->kernel[2]) * p->dilation[0] * p->in_size[1] +
-                      t / p->kernel[2] % p->kernel[1] * p->dilation[1]) * p->in_size[2] + t % p->kernel[2] * p->dilation[2];
+                      t / p->kernel[2] % p->kernel[1] * p->dilation[1]) * p->in_size[2] +
+                     t % p->kernel[2] * p->dilation[2];
     tp_pool_run((rows + g.rows_a_chunk - 1) / g.rows_a_chunk, pool_chunk, &g);
     return true;
 }
