@@ -164,7 +164,7 @@ typedef struct tp_op_node {
     bool     list_result;       /* its only result is a list: slots are the items */
     tp_saved saved[];           /* op->save_count */
 } tp_op_node;
-TP_API const tp_grad_kind tp_op_node_kind, tp_accumulate_kind, tp_copy_slices_kind;
+TP_API extern const tp_grad_kind tp_op_node_kind, tp_accumulate_kind, tp_copy_slices_kind;
 
 typedef struct tp_accumulate_node {
     tp_grad_node node;

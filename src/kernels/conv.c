@@ -1,10 +1,9 @@
 /* conv.c - forward convolution and its gradients, in terms of the grid of conv_grid.c.
  *
  *   forward          y = w * copy(x)            positions step by the stride
- *   input gradient   the outputs h, h + s, h + 2s … see the same taps of grad_y at neighbouring positions, so each of the
- *                    s phases is a grid of its own with the taps that reach it: no multiplication with inserted zeros
- *   weight gradient  grad_y times the turned panels of copy(x), image after image, so that the order of the sum is fixed
- */
+ *   input gradient   the outputs h, h + s, h + 2s … see the same taps of grad_y at neighbouring positions, so each
+ *                    of the s phases is a grid of its own with the taps that reach it: no multiplication with inserted zeros
+ *   weight gradient  grad_y times the turned panels of copy(x), image after image: the order of the sum is fixed */
 #include "kernels/conv.h"
 
 #include <string.h>
@@ -45,20 +44,6 @@ static int64_t product(const int64_t v[3])
     return v[0] * v[1] * v[2];
 }
 
-/* Step between pixels when it is one step for all of them; 0: it is not. */
-static int64_t even_step(const int64_t size[3], const int64_t space[3])
-{
-    int64_t step = 0, expected = 0;
-    for (int d = 2; d >= 0; d--)
-        if (size[d] > 1) {
-            if (expected && space[d] != expected)
-                return 0;
-            step = expected ? step : space[d];
-            expected = space[d] * size[d];
-        }
-    return expected ? step : 1;
-}
-
 /* Where tap t of a weight lies from its first tap. */
 static int64_t tap_place(const int64_t kernel[3], const int64_t space[3], int64_t t)
 {
@@ -66,7 +51,8 @@ static int64_t tap_place(const int64_t kernel[3], const int64_t space[3], int64_
 }
 
 /* Rows of k weights each, gathered into memory the caller frees. */
-static void *gather_rows(const tp_conv_view *w, int64_t rows, int64_t row, const int64_t *offset, int64_t k, size_t bytes)
+static void *gather_rows(const tp_conv_view *w, int64_t rows, int64_t row, const int64_t *offset, int64_t k,
+                         size_t bytes)
 {
     char *made = tp_block_new((size_t)(rows * k) * bytes), *to = made;
     for (int64_t r = 0; made && r < rows; r++)
@@ -96,8 +82,8 @@ static const char *image_of(const tp_conv_view *v, int64_t image, int64_t channe
     return (const char *)v->data + (image * v->outer + channel * v->channel) * (int64_t)bytes;
 }
 
-/* The places of every channel and tap of a group, in the copy of x and in the weight. k runs as the weight lies: taps of
- * a channel together, or channels of a tap. */
+/* The places of every channel and tap of a group, in the copy of x and in the weight. k runs as the weight lies:
+ * taps of a channel together, or channels of a tap. */
 static bool plan_places(forward *f)
 {
     const tp_conv *c = f->c;
@@ -143,7 +129,8 @@ static tp_conv_grid forward_grid(const forward *f, int64_t image, int64_t group,
         .plane_step = c->stride[0] * f->copy.plane, .row_step = c->stride[1] * f->copy.row,
         .size = { c->out_size[0], c->out_size[1], c->out_size[2] },
         .weight = (const char *)f->weight + group * rows * f->weight_row * bytes, .rows = rows,
-        .weight_row = f->weight_row, .weight_offset = f->weight_plain ? NULL : f->offset + f->k, .bias = f->bias ? (const char *)f->bias + group * rows * bytes : NULL,
+        .weight_row = f->weight_row, .weight_offset = f->weight_plain ? NULL : f->offset + f->k,
+        .bias = f->bias ? (const char *)f->bias + group * rows * bytes : NULL,
         .out = (void *)image_of(f->y, image, group * rows, f->bytes), .channel = f->y->channel,
         .space = { f->y->space[0], f->y->space[1], f->y->space[2] },
     };
@@ -165,8 +152,8 @@ static bool forward_image(void *work, int64_t image)
     return ok;
 }
 
-/* How many channels a depthwise convolution copies at a time: the copy stays in the second cache, and where channels lie
- * last a line of memory is used whole. */
+/* How many channels a depthwise convolution copies at a time: the copy stays in the second cache, and where channels
+ * lie last a line of memory is used whole. */
 static int64_t depthwise_block(const tp_conv_view *v)
 {
     return v->channel == 1 ? 16 : 4;
@@ -204,8 +191,9 @@ static bool forward_pointwise(void *work, int64_t image)
             .m = rows, .n = product(c->out_size), .k = channels, .a_row = f->w->outer, .a_column = f->w->channel,
             .a = (const char *)f->w->data + group * rows * f->w->outer * bytes,
             .b = image_of(f->x, image, group * channels, f->bytes), .b_row = f->x->channel,
-            .b_column = even_step(c->in_size, f->x->space), .c = (void *)image_of(f->y, image, group * rows, f->bytes),
-            .c_row = f->y->channel, .c_column = even_step(c->out_size, f->y->space), .alpha = 1, .beta = f->bias ? 1 : 0,
+            .b_column = tp_conv_even_step(c->in_size, f->x->space),
+            .c = (void *)image_of(f->y, image, group * rows, f->bytes), .c_row = f->y->channel,
+            .c_column = tp_conv_even_step(c->out_size, f->y->space), .alpha = 1, .beta = f->bias ? 1 : 0,
         };
         for (int64_t i = 0; f->bias && i < rows; i++)
             for (int64_t j = 0; j < p.n; j++)
@@ -243,8 +231,8 @@ static bool is_empty(const tp_conv *c)
     return !c->batch || !c->out_channels || !product(c->out_size);
 }
 
-bool tp_conv_forward(tp_dtype d, const tp_conv *shape, const tp_conv_view *view, const tp_conv_view *w, const void *bias,
-                     const tp_conv_view *y)
+bool tp_conv_forward(tp_dtype d, const tp_conv *shape, const tp_conv_view *view, const tp_conv_view *w,
+                     const void *bias, const tp_conv_view *y)
 {
     if (tp_dtype_is_half(d))
         return tp_conv_half_forward(d, shape, view, w, bias, y);
@@ -261,7 +249,7 @@ bool tp_conv_forward(tp_dtype d, const tp_conv *shape, const tp_conv_view *view,
 
     drop_unseen(&c, &x);
     if (product(c.kernel) == 1 && !c.padding[0] && !c.padding[1] && !c.padding[2] && channels > 1 &&
-        even_step(c.in_size, x.space) && even_step(c.out_size, y->space))
+        tp_conv_even_step(c.in_size, x.space) && tp_conv_even_step(c.out_size, y->space))
         return each_image(c.batch, forward_pointwise, &f);
     f.copy.channels = channels == 1 ? depthwise_block(&x) : 0;
     bool ok = plan_forward(&f);
@@ -502,7 +490,7 @@ static bool gradient_group(void *work, int64_t group)
     tp_conv_grid grid = forward_grid(&g->f, 0, group, g->copy);
     tp_gemm_problem p = {
         .m = rows, .n = g->f.k, .k = product(c->out_size), .a = image_of(&g->y, 0, group * rows, g->f.bytes),
-        .a_row = g->y.channel, .a_column = even_step(c->out_size, g->y.space), .b_column = 1,
+        .a_row = g->y.channel, .a_column = tp_conv_even_step(c->out_size, g->y.space), .b_column = 1,
         .c = g->rows + group * rows * g->row * bytes, .c_row = g->row, .c_column = 1, .alpha = 1,
         .beta = g->first ? 0 : 1, .fill = tp_conv_fill_turned(g->f.bytes), .source = &grid,
     };
@@ -588,7 +576,8 @@ static bool plan_sum(weight_gradient *g, const tp_conv_view *grad_w)
 static bool sum_images(weight_gradient *g, const tp_conv_view *grad_y)
 {
     const tp_conv *c = g->f.c;
-    bool even = g->lanes ? c->out_size[2] == 1 || grad_y->space[2] == 1 : even_step(c->out_size, grad_y->space) != 0;
+    bool even = g->lanes ? c->out_size[2] == 1 || grad_y->space[2] == 1
+                         : tp_conv_even_step(c->out_size, grad_y->space) != 0;
     char *copy = NULL, *y_copy = NULL;
     bool ok = tp_conv_copy_plan(&g->y_plan, &g->y_bytes, g->f.bytes) && (copy = tp_block_new(g->f.copy_bytes)) &&
               (even || (y_copy = tp_block_new(g->y_bytes)));
@@ -649,10 +638,10 @@ static bool bias_channel(void *work, int64_t channel)
                                   (i * b->y->space[0] + j * b->y->space[1]) * (int64_t)bytes;
                 int64_t step = b->y->space[2];
                 double sum = 0;
-                for (int64_t q = 0; q < c->out_size[2]; q++)
-                    sum += b->dtype == TP_f32   ? ((const float *)row)[q * step]
-                           : b->dtype == TP_f64 ? ((const double *)row)[q * step]
-                                                : tp_scalar_to_double(tp_scalar_read(row + q * step * (int64_t)bytes, b->dtype));
+                for (int64_t q = 0; q < c->out_size[2]; q++, row += step * (int64_t)bytes)
+                    sum += b->dtype == TP_f32   ? *(const float *)row
+                           : b->dtype == TP_f64 ? *(const double *)row
+                                                : tp_scalar_to_double(tp_scalar_read(row, b->dtype));
                 total += sum;
             }
     tp_scalar_write(tp_scalar_float(total), b->to + channel * (int64_t)bytes, b->dtype);

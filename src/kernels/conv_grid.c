@@ -66,7 +66,8 @@ bool tp_conv_copy_plan(tp_conv_copy *p, size_t *bytes, size_t element_bytes)
 {
     size_t total;
     p->quotient = (p->size[2] + p->phases - 1) / p->phases;
-    if (__builtin_mul_overflow(p->quotient, p->phases, &p->row) || __builtin_mul_overflow(p->row, p->size[1], &p->plane) ||
+    if (__builtin_mul_overflow(p->quotient, p->phases, &p->row) ||
+        __builtin_mul_overflow(p->row, p->size[1], &p->plane) ||
         __builtin_mul_overflow(p->plane, p->size[0], &p->channel) ||
         __builtin_mul_overflow((size_t)p->channel, (size_t)p->channels, &total) ||
         __builtin_mul_overflow(total, element_bytes, &total) || __builtin_add_overflow(total, SLACK, bytes))
@@ -143,7 +144,8 @@ static void copy_rows_last(const copying *c, const char *x, bool inside, int64_t
         memset(to + (i * p->channel + end) * bytes, 0, (size_t)((p->row - end) * bytes));
     }
     if (from < end)
-        turn(x + (p->low[2] + from) * step * bytes, step, end - from, channels, to + from * bytes, p->channel, c->bytes);
+        turn(x + (p->low[2] + from) * step * bytes, step, end - from, channels, to + from * bytes, p->channel,
+             c->bytes);
 }
 
 static void copy_chunk(void *work, int64_t index, int64_t count)
@@ -206,7 +208,8 @@ static int runs_of(const tp_conv_grid *g, int64_t j0, int columns, run *r)
 /* Runs are copied in steps of 16 bytes and may write over their end: what follows in the panel is written later. Only
  * the last row must be exact, for behind it lies the next panel, which may be another thread's. */
 #define FILL(type)                                                                                                  \
-    static void fill_##type(const void *source, int64_t k0, int64_t kc, int64_t j0, int columns, int width, void *panel) \
+    static void fill_##type(const void *source, int64_t k0, int64_t kc, int64_t j0, int columns, int width,         \
+                            void *panel)                                                                            \
     {                                                                                                               \
         const tp_conv_grid *g = source;                                                                             \
         run r[64];                                                                                                  \
@@ -279,20 +282,17 @@ static int64_t pixels(const tp_conv_grid *g)
     return g->size[0] * g->size[1] * g->size[2];
 }
 
-/* Do the outputs of a channel lie at one step from each other? */
-static bool even_steps(const tp_conv_grid *g, int64_t *step)
+int64_t tp_conv_even_step(const int64_t size[3], const int64_t space[3])
 {
-    int64_t expected = 0;
-    *step = 1;
+    int64_t step = 0, expected = 0;
     for (int d = 2; d >= 0; d--)
-        if (g->size[d] > 1) {
-            if (expected && g->space[d] != expected)
-                return false;
-            if (!expected)
-                *step = g->space[d];
-            expected = g->space[d] * g->size[d];
+        if (size[d] > 1) {
+            if (expected && space[d] != expected)
+                return 0;
+            step = expected ? step : space[d];
+            expected = space[d] * size[d];
         }
-    return true;
+    return expected ? step : 1;
 }
 
 static double element(const void *data, int64_t index, size_t bytes)
@@ -428,9 +428,8 @@ static bool multiply(const tp_conv_grid *g, char *beside, int64_t step)
 
 bool tp_conv_grid_run(const tp_conv_grid *g, bool one_channel)
 {
-    int64_t step;
-    bool even = even_steps(g, &step), ok = true;
-    bool direct = one_channel ? g->space[2] == 1 || g->size[2] == 1 : even && (step == 1 || g->channel != 1);
+    int64_t step = tp_conv_even_step(g->size, g->space);
+    bool ok = true, direct = one_channel ? g->space[2] == 1 || g->size[2] == 1 : step && (step == 1 || g->channel != 1);
     size_t bytes = (size_t)(pixels(g) * g->rows) * g->element_bytes;
     char *beside = NULL;
 

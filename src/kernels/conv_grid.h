@@ -5,8 +5,8 @@
  *
  *     row of the copy, stride 2:   z0 z2 z4 z6 … | z1 z3 z5 z7 …        phases of `quotient` columns
  *
- * Output (c, p) is the sum over k of weight[c][k] * copy[offset[k] + position(p)]: a product of matrices whose B is never
- * stored, or, for a single input channel, a sweep over taps.
+ * Output (c, p) is the sum over k of weight[c][k] * copy[offset[k] + position(p)]: a product of matrices whose B is
+ * never stored, or, for a single input channel, a sweep over taps.
  * The copy is the caller's, from tp_conv_copy_bytes; everything else is borrowed. */
 #ifndef TP_KERNELS_CONV_GRID_H
 #define TP_KERNELS_CONV_GRID_H
@@ -48,6 +48,9 @@ typedef struct tp_conv_grid {
 
 /* one_channel: each output looks at one channel, and `rows` are the outputs of all groups. */
 TP_CHECK bool tp_conv_grid_run(const tp_conv_grid *g, bool one_channel);
+
+/* The step from each pixel to the next when it is one for all of them, 0 when it is not. */
+int64_t tp_conv_even_step(const int64_t size[3], const int64_t space[3]);
 
 /* B of the weight gradient: row p is an output position, column j an offset. */
 tp_gemm_fill *tp_conv_fill_turned(size_t element_bytes);

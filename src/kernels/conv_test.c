@@ -77,7 +77,8 @@ static bool world_init(world *w, tp_dtype d, const row *r, bool last)
     int64_t k = c->out_channels * (c->in_channels / c->groups) * volume(c->kernel);
     memcpy(w->count, (int64_t[TENSORS]){ x, k, c->out_channels, y, x, k, c->out_channels }, sizeof w->count);
     for (int t = 0; t < TENSORS; t++) {
-        const int64_t *space = t == X || t == GX ? c->in_size : t == W || t == GW ? c->kernel : t == Y ? c->out_size : one;
+        const int64_t *space = t == X || t == GX ? c->in_size : t == W || t == GW ? c->kernel
+                             : t == Y ? c->out_size : one;
         int64_t channels = t == X || t == GX ? c->in_channels : t == Y ? c->out_channels
                          : t == W || t == GW ? c->in_channels / c->groups : 1;
         char *data = tp_block_new((size_t)w->count[t] * tp_dtype_bytes(d));
@@ -151,7 +152,8 @@ static bool same(const world *w, int t, const double *sum)
     int64_t wrong = 0;
     for (int64_t i = 0; i < w->count[t]; i++, got += tp_dtype_bytes(w->dtype)) {
         tp_scalar_write(tp_scalar_float(sum[i]), want, w->dtype);
-        wrong += tp_scalar_to_double(tp_scalar_read(want, w->dtype)) != tp_scalar_to_double(tp_scalar_read(got, w->dtype));
+        wrong += tp_scalar_to_double(tp_scalar_read(want, w->dtype)) !=
+                 tp_scalar_to_double(tp_scalar_read(got, w->dtype));
     }
     if (wrong && !tp_test_quiet)
         printf("# tensor %d: %lld of %lld wrong\n", t, LL(wrong), LL(w->count[t]));

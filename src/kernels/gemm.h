@@ -26,8 +26,8 @@ TP_API TP_CHECK bool tp_gemm_run(tp_dtype d, const tp_gemm *g);
 
 /* The two common types, C with unit column stride. */
 TP_API TP_CHECK bool tp_gemm_f32(int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t a_row,
-                                 int64_t a_column, const float *b, int64_t b_row, int64_t b_column, float beta, float *c,
-                                 int64_t c_row);
+                                 int64_t a_column, const float *b, int64_t b_row, int64_t b_column, float beta,
+                                 float *c, int64_t c_row);
 TP_API TP_CHECK bool tp_gemm_f64(int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t a_row,
                                  int64_t a_column, const double *b, int64_t b_row, int64_t b_column, double beta,
                                  double *c, int64_t c_row);

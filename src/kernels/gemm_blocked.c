@@ -10,9 +10,6 @@
  * Every choice looks at sizes and strides alone, never at the number of threads: bits must not depend on it. */
 #include "kernels/gemm_blocked.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/block.h"
 #include "base/pool.h"
 #include "base/runtime.h"
@@ -33,21 +30,10 @@ static const tp_gemm_set *const sets[] = {
     [TP_ISA_PLAIN] = &tp_gemm_set_plain, [TP_ISA_AVX2] = &tp_gemm_set_avx2, [TP_ISA_AVX512] = &tp_gemm_set_avx512
 };
 
-/* TAPER_ISA can only lower what the processor has. */
-__attribute__((constructor(102))) static void choose_set(void)
+/* After tile/choose.c has looked at the processor. */
+__attribute__((constructor(103))) static void choose_set(void)
 {
-    tp_isa best = TP_ISA_PLAIN;
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        best = TP_ISA_AVX2;
-    if (best == TP_ISA_AVX2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
-        best = TP_ISA_AVX512;
-    const char *wish = getenv("TAPER_ISA");
-    for (int i = 0; wish && i < (int)best; i++)
-        if (strcmp(wish, sets[i]->name) == 0)
-            best = (tp_isa)i;
-    tp_the_runtime.gemm = sets[best];
+    tp_the_runtime.gemm = sets[tp_the_runtime.instruction_set];
 }
 
 const tp_gemm_kernels *tp_gemm_kernels_for(tp_dtype d)
@@ -195,7 +181,8 @@ static void reading_chunk(void *work, int64_t index, int64_t count)
     r->kernel(r->g, index * r->columns, least((index + 1) * r->columns, r->g->n));
 }
 
-static void run_reading(const tp_gemm_problem *g, void (*kernel)(const tp_gemm_problem *, int64_t, int64_t), int64_t step)
+static void run_reading(const tp_gemm_problem *g, void (*kernel)(const tp_gemm_problem *, int64_t, int64_t),
+                        int64_t step)
 {
     reading r = { g, kernel, up(1 + READ_CHUNK / g->k, step) };
     tp_pool_run(up(g->n, r.columns) / r.columns, reading_chunk, &r);

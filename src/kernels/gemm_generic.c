@@ -188,8 +188,8 @@ static void narrow_chunk(void *work, int64_t index, int64_t count)
         }
 }
 
-static void convert(tp_dtype d, const void *half, int64_t rows, int64_t columns, int64_t row, int64_t column, float *wide,
-                    tp_chunk_fn *chunk)
+static void convert(tp_dtype d, const void *half, int64_t rows, int64_t columns, int64_t row, int64_t column,
+                    float *wide, tp_chunk_fn *chunk)
 {
     widening w = { d, half, wide, rows, columns, row, column, 1 + ROW_CHUNK / (columns + 1) };
     tp_pool_run((rows + w.rows_a_chunk - 1) / w.rows_a_chunk, chunk, &w);

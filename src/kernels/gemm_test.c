@@ -136,7 +136,8 @@ static bool try_shape(tp_dtype d, shape s, int64_t layouts, double alpha, double
 TP_TEST(floats_in_every_layout)
 {
     for (size_t s = 0; s < TP_COUNT(shapes); s++)
-        for (int64_t layouts = 0; layouts < LAYOUTS * LAYOUTS * LAYOUTS; layouts += 1 + shapes[s].m * shapes[s].n / 500) {
+        for (int64_t layouts = 0, step = 1 + shapes[s].m * shapes[s].n / 500; layouts < LAYOUTS * LAYOUTS * LAYOUTS;
+             layouts += step) {
             TP_NEED(try_shape(TP_f32, shapes[s], layouts, layouts % 2 ? 1 : 2, layouts % 4 < 2 ? 0 : 3, 1, true));
             TP_NEED(try_shape(TP_f64, shapes[s], layouts, layouts % 2 ? 1 : -1, layouts % 4 < 2 ? 0 : 1, 1, true));
         }

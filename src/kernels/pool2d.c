@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/pool.h"
+#include "kernels/conv_grid.h"
 #include "kernels/each.h"
 
 enum { STRIP = 256, TABLE = 256, CHUNK = 32 << 10 };
@@ -117,7 +118,8 @@ static void strip_write(tp_dtype d, const strip *s, int64_t n, char *to, int64_t
     int64_t bytes = (int64_t)tp_dtype_bytes(d);
     if (d == TP_f16 || d == TP_bf16)
         for (int64_t j = 0; j < n; j++)
-            ((uint16_t *)to)[j * step] = d == TP_f16 ? tp_float_to_half(s->best.f32[j]) : tp_float_to_bfloat(s->best.f32[j]);
+            ((uint16_t *)to)[j * step] = d == TP_f16 ? tp_float_to_half(s->best.f32[j])
+                                                     : tp_float_to_bfloat(s->best.f32[j]);
     else if (step == 1)
         memcpy(to, &s->best, (size_t)(n * bytes));
     else
@@ -254,7 +256,8 @@ bool tp_maxpool_forward(tp_dtype d, const tp_maxpool *p, const tp_conv_view *x, 
     g.rows_a_chunk = 1 + CHUNK / (row + 1);
     for (int64_t t = 0; t < least(TABLE, p->kernel[0] * p->kernel[1] * p->kernel[2]); t++)
         g.reach[t] = (t / (p->kernel[1] * p->kernel[2]) * p->dilation[0] * p->in_size[1] +
-                      t / p->kernel[2] % p->kernel[1] * p->dilation[1]) * p->in_size[2] + t % p->kernel[2] * p->dilation[2];
+                      t / p->kernel[2] % p->kernel[1] * p->dilation[1]) * p->in_size[2] +
+                     t % p->kernel[2] * p->dilation[2];
     tp_pool_run((rows + g.rows_a_chunk - 1) / g.rows_a_chunk, pool_chunk, &g);
     return true;
 }
@@ -285,13 +288,6 @@ static void add_element(tp_dtype d, void *to, const void *from)
                                              : tp_scalar_int((int64_t)((uint64_t)a.i + (uint64_t)b.i)), to, d);
     }
     }
-}
-
-/* Step from one pixel of a plane to the next where there is one such step, else 0. */
-static int64_t even_step(const tp_conv_view *v, const int64_t size[3])
-{
-    bool even = v->space[1] == v->space[2] * size[2] && (size[0] == 1 || v->space[0] == v->space[1] * size[1]);
-    return even ? v->space[2] : 0;
 }
 
 /* Channels of a block: neighbours where they lie last, so that memory is walked in its own order. */
@@ -346,7 +342,7 @@ static bool spread_block(void *work, int64_t item)
     const tp_maxpool *p = s->p;
     int64_t block = block_of(s->grad_x), blocks = (p->channels + block - 1) / block, n = item / blocks;
     int64_t c = item % blocks * block, channels = least(block, p->channels - c);
-    int64_t step = even_step(s->grad_x, p->in_size);
+    int64_t step = tp_conv_even_step(p->in_size, s->grad_x->space);
     size_t bytes = tp_dtype_bytes(s->dtype);
     char *x = at(s->grad_x, n, c, 0, 0, 0, bytes);
     bool good = true;

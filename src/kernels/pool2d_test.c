@@ -114,10 +114,13 @@ static bool try_row(tp_dtype d, const row *r, bool last)
             state = state * 6364136223846793005u + 1442695040888963407u;
             int64_t v = (int64_t)(state >> 33) % 7;
             bool odd = tp_dtype_is_float(d) && state >> 60 == 0;
-            tp_scalar_write(odd ? tp_scalar_float(v & 1 ? NAN : -INFINITY) : tp_scalar_int(v), x + k * (int64_t)bytes, d);
+            tp_scalar_write(odd ? tp_scalar_float(v & 1 ? NAN : -INFINITY) : tp_scalar_int(v),
+                            x + k * (int64_t)bytes, d);
         }
-        tp_conv_view vx = tp_conv_view_of(x, p.channels, p.in_size, last), vg = tp_conv_view_of(g, p.channels, p.in_size, last);
-        tp_conv_view vy = tp_conv_view_of(y, p.channels, p.out_size, last), vi = tp_conv_view_of(i, p.channels, p.out_size, last);
+        tp_conv_view vx = tp_conv_view_of(x, p.channels, p.in_size, last);
+        tp_conv_view vg = tp_conv_view_of(g, p.channels, p.in_size, last);
+        tp_conv_view vy = tp_conv_view_of(y, p.channels, p.out_size, last);
+        tp_conv_view vi = tp_conv_view_of(i, p.channels, p.out_size, last);
         ok = tp_maxpool_forward(d, &p, &vx, &vy, &vi);
         TP_EXPECT(ok && compare(d, &p, &vx, &vy, &vi) == 0);
         TP_EXPECT(!ok || check_gradient(d, &p, &vy, &vi, &vg, outputs, inputs));
