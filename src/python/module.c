@@ -47,6 +47,8 @@ static bool prepare_runtime(PyObject *module)
     bool ok = capsule && PyModule_AddObjectRef(module, "_runtime", capsule) == 0;
     Py_XDECREF(capsule);
     face_wrap_init();
+    if (tp_the_runtime.default_dtype == 0)
+        tp_the_runtime.default_dtype = TP_f32;
     return ok;
 }
 

@@ -128,7 +128,7 @@ bool face_signature_exact(signature *s, const tp_op *op)
 static bool make_signature(signature *s, const tp_op *op, bool method)
 {
     *s = (signature){ .op = op, .self = method ? (int8_t)tp_op_arg_index(op, "self") : -1 };
-    s->out = op->out && op->variant == TP_FUNCTIONAL ? op->out : NULL;
+    s->out = !method && op->out && op->variant == TP_FUNCTIONAL ? op->out : NULL;
     if (!add_parameters(s, !method))
         return false;
     s->varargs = s->positional == 1 && is_int_list(&op->arg[s->order[0]]);

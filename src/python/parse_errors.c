@@ -280,6 +280,16 @@ static PyObject *combination_error(op_set *set, PyObject *const *args, Py_ssize_
     return NULL;
 }
 
+/* These have an old form in PyTorch, add(input, alpha, other), that is never shown but counts when it says what is wrong. */
+static bool has_old_form(const op_set *set)
+{
+    static const char *const names[] = { "add", "sub", "addcdiv", "addcmul", "addmm", "addmv", "addr", "addbmm", "baddbmm" };
+    for (size_t i = 0; i < TP_COUNT(names); i++)
+        if (strcmp(set->name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 PyObject *face_parse_error(op_set *set, PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
 {
     (void)self;
@@ -298,9 +308,10 @@ PyObject *face_parse_error(op_set *set, PyObject *self, PyObject *const *args, P
             found++;
         }
     }
-    if (set->count == 1)
+    bool only = set->count == 1 && !has_old_form(set);
+    if (only)
         plausible = &set->item[0];
-    if (set->count == 1 || found == 1)
+    if (only || found == 1)
         return single_error(set, plausible, args, count, kwnames);
     return combination_error(set, args, count, kwnames);
 }

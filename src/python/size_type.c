@@ -116,7 +116,7 @@ static PyType_Slot size_slots[] = {
     { Py_nb_add, size_add }, { Py_mp_subscript, size_subscript }, { Py_tp_methods, size_methods }, { 0, NULL },
 };
 static PyType_Spec size_spec = {
-    .name = "Size", .itemsize = 0, .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, .slots = size_slots,
+    .name = "Size", .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .slots = size_slots,
 };
 
 bool face_size_init(PyObject *module)

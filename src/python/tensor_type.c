@@ -194,7 +194,7 @@ static PyType_Spec meta_spec = {
     .name = "_C._TensorMeta",
     .basicsize = sizeof(tensor_class),
     .itemsize = sizeof(PyMemberDef),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_TYPE_SUBCLASS,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .slots = meta_slots,
 };
 
