@@ -442,7 +442,7 @@ void tp_geometry_start(tp_geometry *g, tp_dtype d, const tp_ints *sizes, tp_devi
     }
     g->dtype = (uint8_t)d;
     g->ndim = (uint8_t)n;
-    g->unknown = false;
+    g->unknown = g->absent = false;
     g->device = device;
     g->offset = 0;
     for (int i = 0; i < n; i++) {

@@ -30,11 +30,6 @@ static inline const char *tp_str_read(tp_value v) { return v.tag == TP_STRING ? 
 static inline tp_dtype tp_dtype_read(tp_value v) { return v.tag == TP_DTYPE_VALUE ? (tp_dtype)v.i : TP_DTYPE_NONE; }
 static inline tp_format tp_format_read(tp_value v) { return v.tag == TP_FORMAT_VALUE ? (tp_format)v.i : TP_FORMAT_PRESERVE; }
 static inline tp_device tp_device_read(tp_value v, tp_device otherwise) { return v.tag == TP_DEVICE ? v.device : otherwise; }
-static inline tp_sym tp_sym_read(tp_value v) { return v.tag == TP_SYM ? (tp_sym){ v.sym } : tp_sym_int(tp_int_read(v)); }
-static inline tp_value tp_of_sym(tp_sym x)
-{
-    return tp_sym_is_int(x) ? tp_int(tp_sym_as_int(x)) : (tp_value){ .tag = TP_SYM, .sym = x.word };
-}
 tp_ints tp_ints_read(tp_value v, int want, bool *bad);
 tp_syms tp_syms_read(tp_value v, int want, bool *bad);
 tp_value tp_item(tp_value list, int64_t i, bool *bad);          /* borrowed */

@@ -356,3 +356,14 @@ tp_value tp_scope_piece(tp_scope *s, tp_open_fn *piece, const tp_value *arg)
     }
     return tp_scope_own(s, result);
 }
+
+tp_syms tp_scope_sizes(tp_scope *s, bool (*piece)(const tp_value *arg, tp_syms *out), const tp_value *arg)
+{
+    tp_syms sizes;
+    sizes.count = 0;
+    if (!s->failed && !piece(arg, &sizes)) {
+        s->failed = true;
+        sizes.count = 0;
+    }
+    return sizes;
+}

@@ -40,6 +40,8 @@ tp_tensor *tp_scope_tensor(tp_scope *s, const tp_op *op, const tp_value *arg);
 tp_value tp_scope_call_all(tp_scope *s, const tp_op *op, const tp_value *arg);
 /* A piece of a formula that is written in C (`c tp_d_x(…)`): its one result, borrowed from the scope. */
 tp_value tp_scope_piece(tp_scope *s, tp_open_fn *piece, const tp_value *arg);
+/* A list of sizes that is computed in C (`c tp_s_x(…)`). */
+tp_syms tp_scope_sizes(tp_scope *s, bool (*piece)(const tp_value *arg, tp_syms *out), const tp_value *arg);
 /* Hands a value to the scope: it will be released. Gives it back, borrowed. */
 tp_value tp_scope_own(tp_scope *s, tp_value v);
 /* A list of these values. */

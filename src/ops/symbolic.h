@@ -5,8 +5,8 @@
 #ifndef TP_OPS_SYMBOLIC_H
 #define TP_OPS_SYMBOLIC_H
 
+#include "ops/value.h"
 #include "sym/sym.h"
-#include "tensor/tensor.h"
 
 typedef struct tp_symbolic {
     tp_attached head;
@@ -27,6 +27,16 @@ static inline tp_sym tp_tensor_sym_stride(const tp_tensor *t, int dim)
 static inline tp_sym tp_tensor_sym_offset(const tp_tensor *t)
 {
     return tp_tensor_is_symbolic(t) ? t->symbolic->offset : tp_sym_int(t->offset);
+}
+
+/* Boxing: an integer is a plain one. */
+static inline tp_value tp_of_sym(tp_sym x)
+{
+    return tp_sym_is_int(x) ? tp_int(tp_sym_as_int(x)) : (tp_value){ .tag = TP_SYM, .sym = x.word };
+}
+static inline tp_sym tp_sym_read(tp_value v)    /* none gives 0 */
+{
+    return v.tag == TP_SYM ? (tp_sym){ v.sym } : tp_sym_int(v.tag == TP_NONE ? 0 : tp_as_int(v));
 }
 
 #endif

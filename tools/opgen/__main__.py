@@ -20,7 +20,7 @@ def read_world(paths, root="."):
             name = os.path.relpath(path, root)
             files.append(File(name, parse(f.read(), name)))
     world = World(files)
-    world.hooks, world.kernels, world.unrunnable = set(), {}, []
+    world.hooks, world.kernels, world.unrunnable, world.named = set(), {}, [], {}
     return world
 
 

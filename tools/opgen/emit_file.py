@@ -60,12 +60,9 @@ def emit_file(world, file, prims, source):
         parts.append("\n".join(lines))
     head = [f"/* From {source}. Written by tools/opgen: change the source, not this file. */", '#include "gen/ops.h"',
             '#include "ops/emit.h"', ""]
-    for name in sorted(world.hooks):
-        head.append(f"TP_HOOK_{HOOKS[name[3]]}({name});")
-    for name, hook in sorted(world.kernels.items()):
-        head.append(f"TP_HOOK_{hook}({name});")
-    if world.hooks or world.kernels:
-        head.append("")
+    for name in world.hooks:
+        world.named[name] = HOOKS[name[3]]
+    world.named.update(world.kernels)
     if tables.constant_text:
         head += tables.constant_text + [""]
     return "\n".join(head) + "\n" + "\n\n".join(parts) + "\n"

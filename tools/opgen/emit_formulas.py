@@ -176,6 +176,10 @@ class Backward(Tensors):
                 return Val("list", items=[Val("bool", f"(b->wanted >> {i} & 1)") for i in self.group])
         return super().on_Name(node)
 
+    def all_arguments(self):
+        """For a piece in C that names none: the gradients of the results, then the arguments."""
+        return [f"b->g[{i}]" for i in range(len(self.schema.results))] + super().all_arguments()
+
     def gradient_index(self, node):
         """0 for `g`, N for g.N and g.NAME; None: no gradient."""
         if isinstance(node, Name) and node.name == "g":

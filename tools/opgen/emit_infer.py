@@ -1,5 +1,5 @@
 """Shape rules, checks and the choice of a form: the C functions that come from `check`, `result`, `let`."""
-from .ast import Binary, Call, Error, Like, List, Literal, Mistake, Name, Order, walk
+from .ast import Binary, Call, Cond, Error, Like, List, Literal, Mistake, Name, Order, walk
 from .emit_sizes import CLASSES, Sizes, Val, bare
 from .emit_text import Body, function, quote, used_prelude
 from .model import names_in
@@ -88,6 +88,13 @@ class Rules(Sizes):
 
     # ---- one result ----
     def result(self, i, node):
+        if isinstance(node, Cond) and isinstance(node.no, Literal) and node.no.value is None:
+            self.body.open(f"if ({bare(self.as_bool(self.compile(node.test), node.test))})")
+            self.result(i, node.yes)
+            self.body.otherwise()
+            self.body.add(f"out[{i}].absent = true;")
+            self.body.close()
+            return
         if not (isinstance(node, Call) and node.name == "tensor"):
             raise Mistake(node.where, "a result is tensor(dtype, sizes, strides, offset = …)")
         prefix = "tp_sym_geometry" if self.symbolic else "tp_geometry"
@@ -157,7 +164,12 @@ def result_exprs(model):
 
 def has_infer(model):
     exprs = result_exprs(model)
-    return bool(exprs) and all(e is not None for e in exprs) and all(isinstance(e, Call) and e.name == "tensor" for e in exprs)
+    return bool(exprs) and all(is_tensor_rule(e) for e in exprs)
+
+
+def is_tensor_rule(e):
+    """tensor(…), or c ? tensor(…) : none for a result that not every call asks for."""
+    return isinstance(e, Call) and e.name == "tensor" or isinstance(e, Cond) and is_tensor_rule(e.yes)
 
 
 def emit_infer(model, world, symbol, symbolic=False):

@@ -459,13 +459,13 @@ class Sizes:
                 self.fail(node, f"'{op}' of lists")
             return Val("bool", f"{'!' if op == '!=' else ''}{self.lists}_equal(&{a.text}, &{b.text}, {self.bad_place})")
         if kinds <= {"int", "float", "bool"}:
-            return Val("bool", f"{bare(a.text)} {op} {bare(b.text)}")
+            return Val("bool", f"({a.text} {op} {b.text})")
         if kinds <= {"int", "sym"}:
             return Val("bool", f"tp_guard(tp_sym_{COMPARE[op]}({self.as_sym(a).text}, {self.as_sym(b).text}), {self.bad_place})")
         if kinds == {"dtype"}:
-            return Val("bool", f"{a.text} {op} {b.text}")
+            return Val("bool", f"({a.text} {op} {b.text})")
         if kinds == {"format"} or kinds == {"device"}:
-            return Val("bool", f"{a.text} {op} {b.text}")
+            return Val("bool", f"({a.text} {op} {b.text})")
         if kinds == {"str"}:
             return Val("bool", f"{'' if op == '==' else '!'}tp_text_same({a.text}, {b.text})")
         if "scalar" in kinds and kinds <= {"scalar", "int", "float", "bool", "sym"}:

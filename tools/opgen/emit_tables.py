@@ -39,6 +39,8 @@ class Tables:
         if d.kind == "float" or d.kind == "int" and type.base == "float":
             text = {"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN"}.get(repr(float(d.value)), repr(float(d.value)))
             return f"{{ .tag = TP_FLOAT, .f = {text} }}"
+        if d.kind == "int" and type.base == "MemoryFormat":
+            return f"{{ .tag = TP_FORMAT_VALUE, .i = {d.value} }}"
         if d.kind == "int":
             return f"{{ .tag = TP_INT, .i = {d.value if abs(d.value) < 2**31 else f'INT64_C({d.value})'} }}"
         if d.kind == "str":
@@ -291,9 +293,11 @@ def emit_table(world):
 
 
 def emit_header(world):
-    text = ["/* ops.h - every op that an .op file defines. */", "#ifndef TP_GEN_OPS_H", "#define TP_GEN_OPS_H", "", '#include "ops/op.h"', ""]
+    text = ["/* ops.h - every op that an .op file defines, and the C functions that their entries name. */", "#ifndef TP_GEN_OPS_H",
+            "#define TP_GEN_OPS_H", "", '#include "ops/hooks.h"', ""]
     for f in world.files:
         text.append(f"/* {f.name} */")
         text += [f"extern const tp_op tp_op_{op.symbol};" for op in f.ops]
         text.append("")
-    return "\n".join(text + ["#endif", ""])
+    text += [f"TP_HOOK_{hook}({name});" for name, hook in sorted(world.named.items())]
+    return "\n".join(text + ["", "#endif", ""])

@@ -94,14 +94,31 @@ class Tensors(Sizes):
         return super().to_value(v)
 
     # ---- a formula's piece in C: the hook gets the listed values, boxed, and gives one ----
+    # ---- pieces in C: they are handed what stands in their parentheses, or the op's own arguments ----
     def on_CFun(self, node):
-        if not node.name.startswith("tp_d_"):
-            return super().on_CFun(node)
+        kind = node.name[3]
+        if kind not in "sd":
+            self.fail(node, f"{node.name} has no meaning inside a formula: tp_d_ gives a value, tp_s_ a list of sizes")
         self.world.hooks.add(node.name)
-        values = [self.to_value(self.compile(a)) for a in node.args or []]
+        if node.args:
+            values = [self.to_value(self.compile(a)) for a in node.args]
+            args = f"(tp_value[]){{ {', '.join(values)} }}"
+        elif self.read_from == "arg":
+            args = "arg"
+        else:
+            args = f"(tp_value[]){{ {', '.join(self.all_arguments())} }}"
+        if kind == "s":
+            name = self.fresh("sizes")
+            self.body.add(f"tp_syms {name} = tp_scope_sizes(&s, {node.name}, {args});")
+            return Val("syms", name)
         name = self.fresh("piece")
-        self.body.add(f"tp_value {name} = tp_scope_piece(&s, {node.name}, (tp_value[]){{ {', '.join(values)} }});")
-        return tensor(name)
+        self.body.add(f"tp_value {name} = tp_scope_piece(&s, {node.name}, {args});")
+        v = tensor(name, True)
+        v.missing = True            # one value or a list of them: who uses it knows
+        return v
+
+    def all_arguments(self):
+        return [self.to_value(self.argument(i)) for i in range(len(self.schema.args))]
 
     # ---- choices between tensors are made between boxed values: a number may stand in for a tensor ----
     def choose(self, test, yes, no, node):
