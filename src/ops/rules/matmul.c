@@ -4,6 +4,8 @@
  * operand, or when a gradient is wanted, because then the gradient of the smaller one is one product too instead of a
  * batch and a sum. */
 #include "gen/ops.h"
+#include "ops/dispatch.h"
+#include "ops/emit.h"
 #include "ops/scope.h"
 #include "ops/symbolic.h"
 
