@@ -5,10 +5,17 @@
 
 #include "kernels/dense.h"
 
-/* full and its like: the value stands at `at`; opgen passes (value) alone. */
-TP_HOOK_K(tp_k_fill)
+/* full(size, fill_value, …), full_like(self, fill_value, …) */
+TP_HOOK_K(tp_k_full)
 {
-    tp_fill(out[0], tp_as_scalar(arg[0]));
+    tp_fill(out[0], tp_as_scalar(arg[1]));
+    return true;
+}
+
+/* new_full(self, size, fill_value, …) */
+TP_HOOK_K(tp_k_new_full)
+{
+    tp_fill(out[0], tp_as_scalar(arg[2]));
     return true;
 }
 
@@ -43,23 +50,39 @@ static double count_up(double start, double step, int64_t i, int64_t n, tp_dtype
     return __builtin_fma(step, (double)(i % lanes), d == TP_f32 ? (double)(float)first : first);
 }
 
+static bool arange(tp_scalar start, tp_scalar step, tp_tensor *out)
+{
+    tp_dtype d = (tp_dtype)out->dtype;
+    int64_t n = out->numel, stride = out->ndim ? out->stride[0] : 1;
+    size_t bytes = tp_dtype_bytes(d);
+    char *to = tp_tensor_data(out);
+    int64_t first = tp_scalar_to_int(start), by = tp_scalar_to_int(step);
+    double real_first = tp_scalar_to_double(start), real_by = tp_scalar_to_double(step);
+    for (int64_t i = 0; i < n; i++, to += (size_t)stride * bytes)
+        if (d == TP_i64)
+            *(int64_t *)to = (int64_t)((uint64_t)first + (uint64_t)by * (uint64_t)i);
+        else if (tp_dtype_is_integral(d))
+            tp_scalar_write(tp_scalar_int((int64_t)((uint64_t)first + (uint64_t)by * (uint64_t)i)), to, d);
+        else
+            tp_scalar_write(tp_scalar_float(count_up(real_first, real_by, i, n, d)), to, d);
+    return true;
+}
+
 /* arange.start_step(start, end, step, …); the size is known already. */
 TP_HOOK_K(tp_k_arange)
 {
-    tp_dtype d = (tp_dtype)out[0]->dtype;
-    tp_scalar start = tp_as_scalar(arg[0]), step = tp_as_scalar(arg[2]);
-    int64_t n = out[0]->numel, stride = out[0]->ndim ? out[0]->stride[0] : 1;
-    size_t bytes = tp_dtype_bytes(d);
-    char *to = tp_tensor_data(out[0]);
-    if (tp_dtype_is_integral(d)) {
-        int64_t first = tp_scalar_to_int(start), by = tp_scalar_to_int(step);
-        for (int64_t i = 0; i < n; i++)
-            tp_scalar_write(tp_scalar_int((int64_t)((uint64_t)first + (uint64_t)by * (uint64_t)i)), to + (size_t)(i * stride) * bytes, d);
-        return true;
-    }
-    for (int64_t i = 0; i < n; i++)
-        tp_scalar_write(tp_scalar_float(count_up(tp_scalar_to_double(start), tp_scalar_to_double(step), i, n, d)), to + (size_t)(i * stride) * bytes, d);
-    return true;
+    return arange(tp_as_scalar(arg[0]), tp_as_scalar(arg[2]), out[0]);
+}
+
+TP_HOOK_K(tp_k_arange_start)
+{
+    return arange(tp_as_scalar(arg[0]), tp_scalar_int(1), out[0]);
+}
+
+TP_HOOK_K(tp_k_arange_end)
+{
+    (void)arg;
+    return arange(tp_scalar_int(0), tp_scalar_int(1), out[0]);
 }
 
 /* linspace(start, end, steps, …): from both ends to the middle, so that both are exact. */

@@ -141,10 +141,10 @@ TP_HOOK_K(tp_k_uniform)
     return fill_tensor(arg[3], out[0], (draw){ .a = from, .b = to }, uniform);
 }
 
-/* rand and rand_like: nothing but the result and, in some overloads, a generator. */
-static tp_value find_generator(const tp_value *arg, int count)
+/* rand, randint, randperm and their like: the overloads with a generator have it among the first four arguments. */
+static tp_value find_generator(const tp_value *arg)
 {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < 4; i++)
         if (arg[i].tag == TP_GENERATOR)
             return arg[i];
     return tp_none();
@@ -152,7 +152,7 @@ static tp_value find_generator(const tp_value *arg, int count)
 
 TP_HOOK_K(tp_k_rand)
 {
-    return need_float(out[0], "check_uniform_bounds") && fill_tensor(find_generator(arg, 5), out[0], (draw){ .a = 0, .b = 1 }, uniform);
+    return need_float(out[0], "check_uniform_bounds") && fill_tensor(find_generator(arg), out[0], (draw){ .a = 0, .b = 1 }, uniform);
 }
 
 /* ---- normal ---- */
@@ -257,7 +257,7 @@ TP_HOOK_K(tp_k_normal_numbers)
 
 TP_HOOK_K(tp_k_randn)
 {
-    return draw_normal(find_generator(arg, 5), out[0], 0, 1);
+    return draw_normal(find_generator(arg), out[0], 0, 1);
 }
 
 /* ---- integers ---- */
@@ -301,22 +301,22 @@ static bool draw_integers(tp_value generator, tp_tensor *out, int64_t low, int64
 /* randint(high, size), randint.low(low, high, size) and their generator forms; randint_like has self first. */
 TP_HOOK_K(tp_k_randint)
 {
-    return draw_integers(find_generator(arg, 7), out[0], 0, tp_as_int(arg[0]));
+    return draw_integers(find_generator(arg), out[0], 0, tp_as_int(arg[0]));
 }
 
 TP_HOOK_K(tp_k_randint_low)
 {
-    return draw_integers(find_generator(arg, 8), out[0], tp_as_int(arg[0]), tp_as_int(arg[1]));
+    return draw_integers(find_generator(arg), out[0], tp_as_int(arg[0]), tp_as_int(arg[1]));
 }
 
 TP_HOOK_K(tp_k_randint_like)
 {
-    return draw_integers(find_generator(arg, 7), out[0], 0, tp_as_int(arg[1]));
+    return draw_integers(find_generator(arg), out[0], 0, tp_as_int(arg[1]));
 }
 
 TP_HOOK_K(tp_k_randint_like_low)
 {
-    return draw_integers(find_generator(arg, 8), out[0], tp_as_int(arg[1]), tp_as_int(arg[2]));
+    return draw_integers(find_generator(arg), out[0], tp_as_int(arg[1]), tp_as_int(arg[2]));
 }
 
 /* random_(self, *, generator) */
@@ -348,7 +348,7 @@ TP_HOOK_K(tp_k_random_from)
 TP_HOOK_K(tp_k_randperm)
 {
     int64_t n = out[0]->numel;
-    tp_generator *g = generator_of(find_generator(arg, 6));
+    tp_generator *g = generator_of(find_generator(arg));
     int64_t *row = g ? tp_alloc_array((size_t)n + 1, sizeof *row) : NULL;
     if (!row)
         return false;

@@ -1,0 +1,47 @@
+/* factory.c - how many numbers a range has. */
+#include <math.h>
+
+#include "ops/emit.h"
+
+/* Whole numbers, maybe symbols: (end - start + step - 1) // step, rounded towards the start for falling ranges. */
+static bool count_integers(tp_sym start, tp_sym end, int64_t step, tp_syms *out)
+{
+    bool bad = false;
+    tp_sym span = tp_sym_sub(end, start);
+    if (step == 0)
+        return tp_fail(TP_ERR_RUNTIME, "step must be nonzero");
+    if (!tp_guard(step > 0 ? tp_sym_ge(span, tp_sym_int(0)) : tp_sym_le(span, tp_sym_int(0)), &bad))
+        return bad ? false : tp_fail(TP_ERR_RUNTIME, "upper bound and lower bound inconsistent with step sign");
+    *out = (tp_syms){ 1, { step == 1 ? span : tp_sym_floordiv(tp_sym_add(span, tp_sym_int(step > 0 ? step - 1 : step + 1)), tp_sym_int(step)) } };
+    return !bad;
+}
+
+static bool count_range(tp_value start, tp_value end, tp_value step, tp_syms *out)
+{
+    if (tp_number_is_integral(start) && tp_number_is_integral(end) && tp_number_is_integral(step))
+        return count_integers(tp_sym_read(start), tp_sym_read(end), tp_as_int(step), out);
+    double from = tp_as_double(start), to = tp_as_double(end), by = tp_as_double(step);
+    if (by == 0)
+        return tp_fail(TP_ERR_RUNTIME, "step must be nonzero");
+    if (!isfinite(from) || !isfinite(to))
+        return tp_fail(TP_ERR_RUNTIME, "unsupported range: %g -> %g", from, to);
+    if ((by > 0 && to < from) || (by < 0 && to > from))
+        return tp_fail(TP_ERR_RUNTIME, "upper bound and lower bound inconsistent with step sign");
+    *out = (tp_syms){ 1, { tp_sym_int((int64_t)ceil((to - from) / by)) } };
+    return true;
+}
+
+TP_HOOK_S(tp_s_arange_end)
+{
+    return count_range(tp_int(0), arg[0], tp_int(1), out);
+}
+
+TP_HOOK_S(tp_s_arange_start)
+{
+    return count_range(arg[0], arg[1], tp_int(1), out);
+}
+
+TP_HOOK_S(tp_s_arange)
+{
+    return count_range(arg[0], arg[1], arg[2], out);
+}

@@ -1,0 +1,234 @@
+/* index.c - sizes of indexing and joining, and the gradients that no formula of the op language says. */
+#include <string.h>
+
+#include "gen/ops.h"
+#include "kernels/nonzero.h"
+#include "ops/emit.h"
+
+/* ---- index.Tensor(self, indices) ----
+ * Outer dims, the common shape of the indices, inner dims; the common shape comes first when indexed dims are apart. A mask
+ * of k dims stands for k vectors as long as it has true elements. */
+static bool is_mask(const tp_tensor *t) { return t->dtype == TP_b8 || t->dtype == TP_u8; }
+
+/* How many elements of a mask are true: counted when there are data, else a size of its own. */
+static tp_sym count_true(const tp_tensor *mask, bool *bad)
+{
+    int64_t count = 0;
+    if (mask->storage->kind == TP_MEMORY_NONE)
+        return tp_sym_fresh(tp_sym_int(0), tp_syms_numel(mask), bad);
+    if (!*bad && !tp_count_nonzero(mask, &count))
+        *bad = true;
+    return tp_sym_int(count);
+}
+
+static bool check_mask(const tp_tensor *mask, const tp_tensor *self, int dim)
+{
+    for (int i = 0; i < mask->ndim; i++)
+        if (dim + i >= self->ndim || mask->size[i] != self->size[dim + i]) {
+            tp_value shape[2] = { tp_value_of_ints(&(tp_ints[]){ tp_ints_sizes(mask) }[0]), tp_value_of_ints(&(tp_ints[]){ tp_ints_sizes(self) }[0]) };
+            return tp_fail_with(TP_ERR_INDEX, "The shape of the mask {} at index {} does not match the shape of the indexed tensor {} at index {}", 4,
+                                (tp_value[]){ shape[0], tp_int(i), shape[1], tp_int(dim + i) });
+        }
+    return true;
+}
+
+/* Joins one index's shape into the common one; PyTorch's message names all of them. */
+static bool join_shape(tp_syms *common, const tp_syms *shape, tp_value indices)
+{
+    bool bad = false;
+    tp_syms joined = tp_syms_broadcast(common, shape, &bad);
+    if (!bad) {
+        *common = joined;
+        return true;
+    }
+    tp_text all = { 0 };
+    for (uint32_t k = 0; k < tp_length(indices); k++) {
+        const tp_tensor *t = tp_as_tensor(indices.list->item[k]);
+        if (!t)
+            continue;
+        tp_text_add(&all, "%s[", all.length ? ", " : "");
+        for (int i = 0; i < t->ndim; i++)
+            tp_text_add(&all, "%s%lld", i ? ", " : "", LL(t->size[i]));
+        tp_text_add(&all, "]");
+    }
+    tp_fail(TP_ERR_INDEX, "shape mismatch: indexing tensors could not be broadcast together with shapes %s", tp_text_read(&all));
+    tp_text_fini(&all);
+    return false;
+}
+
+TP_HOOK_S(tp_s_index)
+{
+    const tp_tensor *self = arg[0].tensor;
+    tp_syms common = { 0 };
+    bool indexed[TP_MAX_DIMS] = { false }, bad = false;
+    int dim = 0, first = -1, last = -1, count = 0;
+    for (uint32_t k = 0; k < tp_length(arg[1]); k++) {
+        const tp_tensor *t = tp_as_tensor(arg[1].list->item[k]);
+        int spans = t && is_mask(t) ? t->ndim : 1;
+        if (dim + spans > self->ndim)
+            return tp_fail(TP_ERR_INDEX, "too many indices for tensor of dimension %d", self->ndim);
+        if (t) {
+            tp_syms shape = tp_syms_sizes(t);
+            if (is_mask(t)) {
+                if (!check_mask(t, self, dim))
+                    return false;
+                shape = (tp_syms){ 1, { count_true(t, &bad) } };
+            } else if (t->dtype != TP_i64 && t->dtype != TP_i32 && t->dtype != TP_i16 && t->dtype != TP_i8)
+                return tp_fail(TP_ERR_INDEX, "tensors used as indices must be long, int, byte or bool tensors");
+            if (bad || !join_shape(&common, &shape, arg[1]))
+                return false;
+            for (int i = dim; i < dim + spans; i++)
+                indexed[i] = true;
+            first = first < 0 ? dim : first;
+            last = dim + spans - 1;
+            count += spans;
+        }
+        dim += spans;
+    }
+    bool inside = count && last - first + 1 == count;
+    out->count = 0;
+    if (!inside)
+        tp_syms_join(out, &common);
+    for (int i = 0; i < self->ndim; i++) {
+        if (inside && i == first)
+            tp_syms_join(out, &common);
+        if (!indexed[i])
+            tp_syms_add(out, tp_tensor_sym_size(self, i));
+    }
+    return true;
+}
+
+/* ---- cat(tensors, dim) ---- */
+
+/* A 1-d tensor without elements joins anything. A symbol is not asked: only what is known to be empty is nothing. */
+static bool is_nothing(const tp_tensor *t)
+{
+    return t->ndim == 1 && tp_sym_same(tp_tensor_sym_size(t, 0), tp_sym_int(0));
+}
+
+static const tp_tensor *first_something(const tp_list *l)
+{
+    for (uint32_t k = 0; k < l->count; k++)
+        if (!is_nothing(l->item[k].tensor))
+            return l->item[k].tensor;
+    return l->item[0].tensor;
+}
+
+TP_HOOK_C(tp_c_cat)
+{
+    const tp_list *l = arg[0].list;
+    bool bad = false;
+    if (!l->count)
+        return tp_fail(TP_ERR_VALUE, "torch.cat(): expected a non-empty list of Tensors");
+    for (uint32_t k = 0; k < l->count; k++)
+        if (l->item[k].tensor->ndim == 0)
+            return tp_fail(TP_ERR_RUNTIME, "zero-dimensional tensor (at position %u) cannot be concatenated", k);
+    const tp_tensor *model = first_something(l);
+    int64_t dim = tp_wrap(tp_as_int(arg[1]), model->ndim, &bad);
+    for (uint32_t k = 0; k < l->count && !bad; k++) {
+        const tp_tensor *t = l->item[k].tensor;
+        if (is_nothing(t))
+            continue;
+        if (t->ndim != model->ndim)
+            return tp_fail(TP_ERR_RUNTIME, "Tensors must have same number of dimensions: got %d and %d", model->ndim, t->ndim);
+        for (int i = 0; i < t->ndim; i++)
+            if (i != dim && !tp_guard(tp_sym_eq(tp_tensor_sym_size(t, i), tp_tensor_sym_size(model, i)), &bad) && !bad)
+                return tp_fail(TP_ERR_RUNTIME, "Sizes of tensors must match except in dimension %lld. Expected size %lld but got size %lld for tensor number %u in the list.",
+                               LL(dim), LL(model->size[i]), LL(t->size[i]), k);
+    }
+    return !bad;
+}
+
+TP_HOOK_S(tp_s_cat)
+{
+    const tp_list *l = arg[0].list;
+    const tp_tensor *model = first_something(l);
+    bool bad = false;
+    int64_t dim = tp_wrap(tp_as_int(arg[1]), model->ndim, &bad);
+    *out = tp_syms_sizes(model);
+    out->item[dim] = tp_sym_int(0);
+    for (uint32_t k = 0; k < l->count && !bad; k++)
+        if (!is_nothing(l->item[k].tensor))
+            out->item[dim] = tp_sym_add(out->item[dim], tp_tensor_sym_size(l->item[k].tensor, (int)dim));
+    return !bad;
+}
+
+/* (g, tensors, dim) -> a list: the slice of g that each tensor filled. */
+TP_HOOK_D(tp_d_cat_backward)
+{
+    const tp_list *l = arg[1].list;
+    tp_tensor *g = arg[0].tensor;
+    tp_scope s;
+    tp_values pieces = { 0 };
+    (void)op;
+    tp_scope_start(&s);
+    tp_sym at = tp_sym_int(0);
+    int64_t dim = tp_wrap(tp_as_int(arg[2]), g->ndim, &s.failed);
+    for (uint32_t k = 0; k < l->count && !s.failed; k++) {
+        const tp_tensor *t = l->item[k].tensor;
+        if (is_nothing(t)) {
+            tp_value zero = tp_of_list((tp_list *)&(struct { tp_count refs; uint32_t count; tp_value item[1]; }){ TP_STACK_LIST, 1, { tp_int(0) } });
+            tp_values_add(&s, &pieces, tp_scope_call(&s, &tp_op_new_zeros, (tp_value[]){ arg[0], zero, tp_none(), tp_none(), tp_none(), tp_none() }));
+            continue;
+        }
+        tp_sym end = tp_sym_add(at, tp_tensor_sym_size(t, (int)dim));
+        tp_values_add(&s, &pieces, tp_scope_call(&s, &tp_op_slice_Tensor, (tp_value[]){ arg[0], tp_int(dim), tp_of_sym(at), tp_of_sym(end), tp_int(1) }));
+        at = end;
+    }
+    tp_scope_keep(&s, &result[0], tp_scope_values(&s, &pieces));
+    return tp_scope_end(&s);
+}
+
+/* stack(tensors, dim): a new dim, as long as the list, where `dim` says. */
+TP_HOOK_S(tp_s_stack)
+{
+    const tp_list *l = arg[0].list;
+    const tp_tensor *model = l->item[0].tensor;
+    bool bad = false;
+    int64_t dim = tp_wrap(tp_as_int(arg[1]), model->ndim + 1, &bad);
+    for (uint32_t k = 1; k < l->count && !bad; k++) {
+        tp_syms a = tp_syms_sizes(model), b = tp_syms_sizes(l->item[k].tensor);
+        if (!tp_syms_equal(&a, &b, &bad) && !bad)
+            return tp_fail_with(TP_ERR_RUNTIME, "stack expects each tensor to be equal size, but got {} at entry 0 and {} at entry {}", 3,
+                                (tp_value[]){ tp_value_of_syms(&a), tp_value_of_syms(&b), tp_int(k) });
+    }
+    out->count = 0;
+    for (int i = 0; i <= model->ndim && !bad; i++) {
+        if (i == dim)
+            tp_syms_add(out, tp_sym_int(l->count));
+        if (i < model->ndim)
+            tp_syms_add(out, tp_tensor_sym_size(model, i));
+    }
+    return !bad;
+}
+
+/* ---- repeat ----
+ * (g, repeats, sizes): sums over the dims that repeat added, then over the copies of each dim, seen as a dim of its own. */
+TP_HOOK_D(tp_d_repeat_backward)
+{
+    tp_scope s;
+    tp_ints added = { 0 }, copies = { 0 };
+    tp_syms shape = { 0 };
+    (void)op;
+    tp_scope_start(&s);
+    tp_syms repeats = tp_syms_read(arg[1], 0, &s.failed), sizes = tp_syms_read(arg[2], 0, &s.failed);
+    int extra = repeats.count - sizes.count;
+    for (int i = 0; i < extra; i++)
+        tp_ints_add(&added, i);
+    for (int i = 0; i < sizes.count; i++) {
+        if (!tp_sym_same(repeats.item[extra + i], tp_sym_int(1))) {
+            tp_ints_add(&copies, shape.count);
+            tp_syms_add(&shape, repeats.item[extra + i]);
+        }
+        tp_syms_add(&shape, sizes.item[i]);
+    }
+    tp_value g = arg[0];
+    if (extra > 0)
+        g = tp_scope_call(&s, &tp_op_sum_dim_IntList, (tp_value[]){ g, tp_scope_ints(&s, &added), tp_bool(false), tp_none() });
+    if (copies.count) {
+        g = tp_scope_call(&s, &tp_op_reshape, (tp_value[]){ g, tp_scope_syms(&s, &shape) });
+        g = tp_scope_call(&s, &tp_op_sum_dim_IntList, (tp_value[]){ g, tp_scope_ints(&s, &copies), tp_bool(false), tp_none() });
+    }
+    tp_scope_keep(&s, &result[0], g);
+    return tp_scope_end(&s);
+}
