@@ -54,14 +54,14 @@ static char *cascade_finish(cascade *c, tp_tile_fn *step, int64_t n)
 
 bool tp_columns_suit(const tp_job *job)
 {
-    int inner = job->kept.ndim - 1, inner_over = job->over.ndim - 1;
-    if (job->shape != TP_JOB_VALUE || job->kind == TP_REDUCE_logsumexp || job->count < 2 || job->kept.size[inner] < 8)
+    int inner = job->kept->ndim - 1, inner_over = job->over->ndim - 1;
+    if (job->shape != TP_JOB_VALUE || job->kind == TP_REDUCE_logsumexp || job->count < 2 || job->kept->size[inner] < 8)
         return false;
     if (job->count <= LEAST_ROWS_SAVED)
         return true;
-    for (int k = job->outputs; k < job->kept.operands; k++) {
-        int64_t size = (int64_t)tp_dtype_bytes((tp_dtype)job->kept.dtype[k]);
-        if (job->kept.stride[k][inner] == size && job->over.stride[k][inner_over] != size)
+    for (int k = job->outputs; k < job->kept->operands; k++) {
+        int64_t size = (int64_t)tp_dtype_bytes((tp_dtype)job->kept->dtype[k]);
+        if (job->kept->stride[k][inner] == size && job->over->stride[k][inner_over] != size)
             return true;
     }
     return false;
@@ -69,7 +69,7 @@ bool tp_columns_suit(const tp_job *job)
 
 static int64_t columns_of(const strips *s, int64_t strip)
 {
-    int64_t left = s->job->kept.size[s->job->kept.ndim - 1] - strip % s->along * s->width;
+    int64_t left = s->job->kept->size[s->job->kept->ndim - 1] - strip % s->along * s->width;
     return left < s->width ? left : s->width;
 }
 
@@ -93,12 +93,12 @@ static void fold_lanes(tp_tile_fn *step, int64_t n, int64_t rows, char (*lane)[T
 /* The program's result for the row at `at`, which moves on to the next one. */
 static const char *load_row(const tp_job *job, tp_tile_state *t, char **at, int64_t n)
 {
-    const tp_tile_program *p = job->frame.program;
+    const tp_tile_program *p = job->frame->program;
     for (int k = 0; k < p->input_count; k++) {
         int operand = job->outputs + k;
-        tp_patch patch = { 1, n, 0, job->kept.stride[operand][job->kept.ndim - 1] };
+        tp_patch patch = { 1, n, 0, job->kept->stride[operand][job->kept->ndim - 1] };
         tp_state_load(t, k, at[operand], &patch);
-        at[operand] += job->over.stride[operand][job->over.ndim - 1];
+        at[operand] += job->over->stride[operand][job->over->ndim - 1];
     }
     tp_state_run(t, n, NULL);
     return tp_state_read(t, p->output[0], n);
@@ -109,14 +109,14 @@ static void fold_block(const strips *s, tp_tile_state *t, char *const *base, int
                        char (*lane)[TP_LANES][STRIP_BYTES])
 {
     const tp_job *job = s->job;
-    const tp_plan *over = &job->over;
+    const tp_plan *over = job->over;
     tp_tile_fn *step = tp_job_step(job);
     _Alignas(64) char buffer[STRIP_BYTES * 4];
     int inner = over->ndim - 1;
     char one[16], *at[TP_TILE_OPERANDS];
-    job->frame.set->fold[job->compute][job->fold](0, one, one);
+    job->frame->set->fold[job->compute][job->fold](0, one, one);
     for (int64_t i = 0; i < rows; i += i % TP_RUN == TP_LANES - 1 ? TP_RUN - TP_LANES + 1 : 1)
-        job->frame.set->move[__builtin_ctz((unsigned)job->bytes)](1, n, lane[i / TP_RUN][i % TP_RUN], 0, job->bytes, one, 0, 0);
+        job->frame->set->move[__builtin_ctz((unsigned)job->bytes)](1, n, lane[i / TP_RUN][i % TP_RUN], 0, job->bytes, one, 0, 0);
     for (int64_t i = 0; i < rows; i++) {
         int64_t position = first + i;
         if (i == 0 || position % over->size[inner] == 0) {
@@ -143,12 +143,12 @@ static char *fold_part(const strips *s, int64_t strip, int64_t first, int64_t la
     _Alignas(64) char lane[TP_RUNS][TP_LANES][STRIP_BYTES];
     tp_tile_state t;
     char *base[TP_TILE_OPERANDS];
-    int inner = job->kept.ndim - 1;
+    int inner = job->kept->ndim - 1;
     int64_t column = strip % s->along * s->width, n = columns_of(s, strip);
-    for (int k = 0; k < job->kept.operands; k++)
-        base[k] = job->kept.data[k] + column * job->kept.stride[k][inner];
-    tp_plan_seek(&job->kept, 0, inner, strip / s->along, base);
-    tp_state_init(&t, &job->frame, scratch);
+    for (int k = 0; k < job->kept->operands; k++)
+        base[k] = job->kept->data[k] + column * job->kept->stride[k][inner];
+    tp_plan_seek(job->kept, 0, inner, strip / s->along, base);
+    tp_state_init(&t, job->frame, scratch);
     c->count = 0;
     for (int64_t block = first; block < last; block++) {
         int64_t rows = job->count - block * TP_BLOCK;
@@ -161,19 +161,19 @@ static char *fold_part(const strips *s, int64_t strip, int64_t first, int64_t la
 static void write_strip(const strips *s, int64_t strip, char *values)
 {
     const tp_job *job = s->job;
-    const tp_tile_set *set = job->frame.set;
-    int inner = job->kept.ndim - 1;
+    const tp_tile_set *set = job->frame->set;
+    int inner = job->kept->ndim - 1;
     int64_t column = strip % s->along * s->width, n = columns_of(s, strip);
     char *to[TP_TILE_OPERANDS];
-    for (int k = 0; k < job->kept.operands; k++)
-        to[k] = job->kept.data[k] + column * job->kept.stride[k][inner];
-    tp_plan_seek(&job->kept, 0, inner, strip / s->along, to);
+    for (int k = 0; k < job->kept->operands; k++)
+        to[k] = job->kept->data[k] + column * job->kept->stride[k][inner];
+    tp_plan_seek(job->kept, 0, inner, strip / s->along, to);
     tp_job_finish(job, n, values);
-    tp_dtype dtype = (tp_dtype)job->kept.dtype[0];
+    tp_dtype dtype = (tp_dtype)job->kept->dtype[0];
     int64_t size = (int64_t)tp_dtype_bytes(dtype);
     _Alignas(64) char converted[STRIP_BYTES * 4];
     set->store[job->compute][dtype](n, converted, values);
-    tp_patch patch = { 1, n, 0, job->kept.stride[0][inner] };
+    tp_patch patch = { 1, n, 0, job->kept->stride[0][inner] };
     tp_patch_move(set, (size_t)size, to[0], &patch, converted, 0, size);
 }
 
@@ -217,20 +217,20 @@ static void run_parts(strips *s)
 
 void tp_columns_run(const tp_job *job)
 {
-    int64_t inner = job->kept.size[job->kept.ndim - 1], blocks = (job->count + TP_BLOCK - 1) / TP_BLOCK;
+    int64_t inner = job->kept->size[job->kept->ndim - 1], blocks = (job->count + TP_BLOCK - 1) / TP_BLOCK;
     strips s = { .job = job, .width = STRIP_BYTES / job->bytes, .parts = 1 };
-    if (s.width > job->frame.tile)
-        s.width = job->frame.tile;
+    if (s.width > job->frame->tile)
+        s.width = job->frame->tile;
     s.along = (inner + s.width - 1) / s.width;
-    s.count = s.along * (job->kept.elements / inner);
+    s.count = s.along * (job->kept->elements / inner);
     for (s.blocks_per_part = 1; (blocks + s.blocks_per_part - 1) / s.blocks_per_part > MOST_PARTS;)
         s.blocks_per_part *= 2;
     s.parts = (blocks + s.blocks_per_part - 1) / s.blocks_per_part;
-    if (s.count <= 4 && s.parts > 1 && job->kept.elements * job->count >= WORTH_SPLITTING) {
+    if (s.count <= 4 && s.parts > 1 && job->kept->elements * job->count >= WORTH_SPLITTING) {
         run_parts(&s);
         return;
     }
-    int64_t elements = job->kept.elements * job->count;
+    int64_t elements = job->kept->elements * job->count;
     int64_t chunks = elements < WORTH_SPLITTING ? 1 : elements / CHUNK;
     chunks = chunks > s.count ? s.count : chunks;
     s.strips_per_chunk = (s.count + chunks - 1) / chunks;

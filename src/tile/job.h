@@ -19,8 +19,8 @@ enum { TP_BLOCK = 1024, TP_RUN = 256, TP_RUNS = 4, TP_LANES = 16 };
 typedef enum tp_job_shape { TP_JOB_VALUE, TP_JOB_INDEX, TP_JOB_MOMENTS } tp_job_shape;
 
 typedef struct tp_job {
-    tp_plan      kept, over;            /* output dims in any order, reduced dims in the loop's order */
-    tp_frame     frame;
+    const tp_plan  *kept, *over;        /* output dims in any order, reduced dims in the loop's order */
+    const tp_frame *frame;
     tp_reduction kind;
     tp_job_shape shape;
     int          outputs;               /* operands that are written; inputs follow */

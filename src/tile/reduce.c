@@ -6,7 +6,7 @@
 #include "base/runtime.h"
 #include "tile/job.h"
 
-enum { LEVELS = 44, FEW_OUTPUTS = 8, MOST_PARTS = 64, WORTH_SPLITTING = 32768, CHUNK = 16384 };
+enum { GROUP = 16, LEVELS = 44, FEW_OUTPUTS = 8, MOST_PARTS = 64, WORTH_SPLITTING = 32768, CHUNK = 16384 };
 
 /* The fold of some blocks of one output. */
 typedef struct partial {
@@ -23,7 +23,7 @@ typedef struct cascade {
 tp_tile_fn *tp_job_step(const tp_job *job)
 {
     static const uint8_t prim[] = { TP_PRIM_add, TP_PRIM_mul, TP_PRIM_maximum, TP_PRIM_minimum };
-    return job->frame.set->step[job->compute][prim[job->fold]][TP_FORM_VECTORS];
+    return job->frame->set->step[job->compute][prim[job->fold]][TP_FORM_VECTORS];
 }
 
 static bool counts_zeros(tp_reduction kind, double p)
@@ -40,7 +40,7 @@ static bool is_complex(int compute)
 /* n elements through a one-operand step, with a second operand that is one element where `one` is given. */
 static void apply(const tp_job *job, int compute, tp_prim prim, int64_t n, char *to, const char *x, const char *one)
 {
-    tp_tile_fn *const *form = job->frame.set->step[compute][prim];
+    tp_tile_fn *const *form = job->frame->set->step[compute][prim];
     if (one && !form[TP_FORM_RIGHT_ONE]) {
         int64_t bytes = tp_compute_bytes(compute);
         for (int64_t i = 0; i < n; i++)
@@ -52,10 +52,10 @@ static void apply(const tp_job *job, int compute, tp_prim prim, int64_t n, char 
 
 static const char *prepare_norm(const tp_job *job, int64_t n, const char *x, char *buffer)
 {
-    if (is_complex(job->frame.compute)) {
+    if (is_complex(job->frame->compute)) {
         _Alignas(16) char absolute[TP_BLOCK * 16];
-        apply(job, job->frame.compute, TP_PRIM_cabs, n, absolute, x, NULL);
-        job->frame.set->store[job->frame.compute][tp_compute_dtype(job->compute)](n, buffer, absolute);
+        apply(job, job->frame->compute, TP_PRIM_cabs, n, absolute, x, NULL);
+        job->frame->set->store[job->frame->compute][tp_compute_dtype(job->compute)](n, buffer, absolute);
         x = buffer;
     }
     if (job->parameter == 2) {
@@ -70,8 +70,8 @@ static const char *prepare_norm(const tp_job *job, int64_t n, const char *x, cha
 
 const char *tp_job_prepare(const tp_job *job, int64_t n, const char *x, char *buffer)
 {
-    const tp_tile_set *set = job->frame.set;
-    int compute = job->frame.compute;
+    const tp_tile_set *set = job->frame->set;
+    int compute = job->frame->compute;
     if (counts_zeros(job->kind, job->parameter)) {
         _Alignas(16) char zeros[TP_BLOCK * 16];
         apply(job, compute, TP_PRIM_logical_not, n, zeros, x, NULL);
@@ -208,28 +208,28 @@ static int64_t index_of(const tp_job *job, int64_t n, const char *x, const char 
 static void count_zeros(const tp_job *job, int64_t n, const char *x, char *to)
 {
     _Alignas(64) char zeros[TP_BLOCK * 16], sum[16];
-    int compute = job->frame.compute;
-    if (!job->frame.set->fold[compute][TP_FOLD_SUM]) {
+    int compute = job->frame->compute;
+    if (!job->frame->set->fold[compute][TP_FOLD_SUM]) {
         x = tp_job_prepare(job, n, x, zeros);
-        job->frame.set->fold[job->compute][TP_FOLD_SUM](n, to, x);
+        job->frame->set->fold[job->compute][TP_FOLD_SUM](n, to, x);
         return;
     }
     apply(job, compute, TP_PRIM_logical_not, n, zeros, x, NULL);
-    job->frame.set->fold[compute][TP_FOLD_SUM](n, sum, zeros);
-    job->frame.set->store[compute][TP_i64](1, to, sum);
+    job->frame->set->fold[compute][TP_FOLD_SUM](n, sum, zeros);
+    job->frame->set->store[compute][TP_i64](1, to, sum);
 }
 
 static void fold_moments(const tp_job *job, int64_t n, const char *x, partial *p)
 {
     p->count = (double)n;
-    job->frame.set->fold[job->compute][TP_FOLD_SUM](n, p->value, x);
+    job->frame->set->fold[job->compute][TP_FOLD_SUM](n, p->value, x);
     double mean = read_number(job, p->value) / (double)n, about, deviation;
     if (job->compute == TP_COMPUTE_f32) {
         float sum;
-        job->frame.set->deviation_f32(n, (float)mean, (const float *)(const void *)x, &sum);
+        job->frame->set->deviation_f32(n, (float)mean, (const float *)(const void *)x, &sum);
         about = (double)(float)mean, deviation = (double)sum;
     } else {
-        job->frame.set->deviation_f64(n, mean, (const double *)(const void *)x, &deviation);
+        job->frame->set->deviation_f64(n, mean, (const double *)(const void *)x, &deviation);
         about = mean;
     }
     p->mean = mean;
@@ -239,7 +239,7 @@ static void fold_moments(const tp_job *job, int64_t n, const char *x, partial *p
 /* The next elements of the sequence from `position`, at most `most`: part of a row, or several whole rows. */
 static int64_t load_piece(const tp_job *job, tp_tile_state *t, char *const *base, int64_t position, int64_t most)
 {
-    const tp_plan *over = &job->over;
+    const tp_plan *over = job->over;
     int inner = over->ndim - 1;
     int64_t row = over->size[inner], in_row = position % row, rows = 1, columns = row - in_row;
     if (columns > most)
@@ -251,7 +251,7 @@ static int64_t load_piece(const tp_job *job, tp_tile_state *t, char *const *base
     char *at[TP_TILE_OPERANDS];
     memcpy(at, base, (size_t)over->operands * sizeof *at);
     tp_plan_seek(over, 0, over->ndim, position, at);
-    for (int k = 0; k < job->frame.program->input_count; k++) {
+    for (int k = 0; k < job->frame->program->input_count; k++) {
         const int64_t *stride = over->stride[job->outputs + k];
         tp_patch patch = { rows, columns, inner > 0 ? stride[inner - 1] : 0, stride[inner] };
         tp_state_load(t, k, at[job->outputs + k], &patch);
@@ -264,16 +264,16 @@ static int64_t load_piece(const tp_job *job, tp_tile_state *t, char *const *base
 static const char *load_block(const tp_job *job, tp_tile_state *t, char *const *base, int64_t position, int64_t n,
                               char *buffer)
 {
-    int64_t tile = job->frame.tile, done = 0;
+    int64_t tile = job->frame->tile, done = 0;
     if (job->in_place)
-        return base[job->outputs] + position * job->frame.bytes;
-    int reg = job->frame.program->output[0];
+        return base[job->outputs] + position * job->frame->bytes;
+    int reg = job->frame->program->output[0];
     while (done < n) {
         int64_t piece = load_piece(job, t, base, position + done, n - done < tile ? n - done : tile);
         const char *x = tp_state_read(t, reg, piece);
         if (piece == n)
             return x;
-        memcpy(buffer + done * job->frame.bytes, x, (size_t)(piece * job->frame.bytes));
+        memcpy(buffer + done * job->frame->bytes, x, (size_t)(piece * job->frame->bytes));
         done += piece;
     }
     return buffer;
@@ -290,7 +290,7 @@ static void fold_one(const tp_job *job, int64_t n, const char *x, int64_t positi
         fold_moments(job, n, x, p);
         return;
     }
-    job->frame.set->fold[job->compute][job->fold](n, p->value, x);
+    job->frame->set->fold[job->compute][job->fold](n, p->value, x);
     if (job->shape == TP_JOB_INDEX)
         p->index = position + index_of(job, n, x, p->value);
 }
@@ -299,8 +299,8 @@ static void fold_one(const tp_job *job, int64_t n, const char *x, int64_t positi
 static partial fold_blocks(const tp_job *job, tp_tile_state *t, char *const *base, int64_t first, int64_t last)
 {
     _Alignas(64) char together[TP_BLOCK * 16], prepared[TP_BLOCK * 16];
-    tp_fold_fn *fold = job->frame.set->fold[job->compute][job->fold];
-    bool bare = job->in_place && job->compute == job->frame.compute && !job->shift &&
+    tp_fold_fn *fold = job->frame->set->fold[job->compute][job->fold];
+    bool bare = job->in_place && job->compute == job->frame->compute && !job->shift &&
                 (job->kind <= TP_REDUCE_min || job->kind == TP_REDUCE_mean);
     cascade c;
     c.count = 0;
@@ -309,7 +309,7 @@ static partial fold_blocks(const tp_job *job, tp_tile_state *t, char *const *bas
         n = n < TP_BLOCK ? n : TP_BLOCK;
         partial p;
         if (bare)
-            fold(n, p.value, base[job->outputs] + position * job->frame.bytes);
+            fold(n, p.value, base[job->outputs] + position * job->frame->bytes);
         else
             fold_one(job, n, load_block(job, t, base, position, n, together), position, &p, prepared);
         if (last - first == 1)
@@ -326,7 +326,7 @@ static int64_t block_count(const tp_job *job)
 
 static void write_element(const tp_job *job, int output, char *to, tp_scalar value)
 {
-    tp_scalar_write(value, to, (tp_dtype)job->kept.dtype[output]);
+    tp_scalar_write(value, to, (tp_dtype)job->kept->dtype[output]);
 }
 
 static void write_output(const tp_job *job, partial *p, char *const *at)
@@ -334,7 +334,7 @@ static void write_output(const tp_job *job, partial *p, char *const *at)
     if (job->shape == TP_JOB_INDEX) {
         bool both = job->outputs == 2;
         if (both)
-            job->frame.set->store[job->compute][job->kept.dtype[0]](1, at[0], p->value);
+            job->frame->set->store[job->compute][job->kept->dtype[0]](1, at[0], p->value);
         write_element(job, both, at[both], tp_scalar_int(p->index));
     } else if (job->shape == TP_JOB_MOMENTS) {
         double freedom = p->count - job->parameter;
@@ -345,36 +345,119 @@ static void write_output(const tp_job *job, partial *p, char *const *at)
             write_element(job, 1, at[1], tp_scalar_float(p->mean));
     } else {
         tp_job_finish(job, 1, p->value);
-        job->frame.set->store[job->compute][job->kept.dtype[0]](1, at[0], p->value);
+        job->frame->set->store[job->compute][job->kept->dtype[0]](1, at[0], p->value);
     }
 }
 
-/* log(sum(exp(x))): the maximum first (0 in place of an infinite one), then the sum of exp(x - maximum). */
-static void reduce_logsumexp(const tp_job *job, tp_tile_state *t, char *const *at)
+/* Up to GROUP neighbouring outputs whose elements lie side by side: their blocks are loaded together, turned. */
+typedef struct group {
+    int64_t count;
+    cascade sums[GROUP];
+    _Alignas(64) char block[GROUP][TP_BLOCK * 8];
+} group;
+
+static void load_group(const tp_job *job, tp_tile_state *t, char *const *base, int64_t position, int64_t n, group *g)
 {
-    partial maximum = fold_blocks(job, t, at, 0, block_count(job)), sum;
+    int64_t most = job->frame->tile / GROUP, bytes = job->frame->bytes;
+    for (int64_t done = 0; done < n; done += most) {
+        int64_t columns = n - done < most ? n - done : most;
+        for (int k = 0; k < job->frame->program->input_count; k++) {
+            int operand = job->outputs + k;
+            int64_t step = job->over->stride[operand][0];
+            tp_patch patch = { g->count, columns, job->kept->stride[operand][job->kept->ndim - 1], step };
+            tp_state_load(t, k, base[operand] + (position + done) * step, &patch);
+        }
+        tp_state_run(t, g->count * columns, NULL);
+        const char *x = tp_state_read(t, job->frame->program->output[0], g->count * columns);
+        for (int64_t i = 0; i < g->count; i++)
+            memcpy(g->block[i] + done * bytes, x + i * columns * bytes, (size_t)(columns * bytes));
+    }
+}
+
+/* Folds the sequences of a group into `result`; `shift`, where not NULL, has one for each. */
+static void fold_group(const tp_job *job, tp_tile_state *t, char *const *base, group *g, const partial *shift, partial *result)
+{
+    _Alignas(64) char prepared[TP_BLOCK * 16];
+    for (int64_t i = 0; i < g->count; i++)
+        g->sums[i].count = 0;
+    for (int64_t position = 0; position < job->count; position += TP_BLOCK) {
+        int64_t n = job->count - position < TP_BLOCK ? job->count - position : TP_BLOCK;
+        load_group(job, t, base, position, n, g);
+        for (int64_t i = 0; i < g->count; i++) {
+            partial p;
+            tp_job one = *job;
+            one.shift = shift ? shift[i].value : NULL;
+            fold_one(&one, n, g->block[i], position, &p, prepared);
+            cascade_push(job, &g->sums[i], p);
+        }
+    }
+    for (int64_t i = 0; i < g->count; i++)
+        result[i] = cascade_finish(job, &g->sums[i]);
+}
+
+/* log(sum(exp(x))) is the maximum (0 in place of an infinite one) and the log of the sum of exp(x - maximum). */
+static tp_job second_pass(const tp_job *job, partial *maximum, int64_t count)
+{
     tp_job second = *job;
     second.fold = TP_FOLD_SUM;
-    second.shift = maximum.value;
-    if (isinf(read_number(job, maximum.value)))
-        write_number(job, maximum.value, 0);
+    for (int64_t i = 0; i < count; i++)
+        if (isinf(read_number(job, maximum[i].value)))
+            write_number(job, maximum[i].value, 0);
+    return second;
+}
+
+static void write_logsumexp(const tp_job *job, partial *sum, const partial *maximum, char *to)
+{
+    apply(job, job->compute, TP_PRIM_log, 1, sum->value, sum->value, NULL);
+    apply(job, job->compute, TP_PRIM_add, 1, sum->value, sum->value, maximum->value);
+    job->frame->set->store[job->compute][job->kept->dtype[0]](1, to, sum->value);
+}
+
+static void reduce_one(const tp_job *job, tp_tile_state *t, char *const *at)
+{
+    partial p = fold_blocks(job, t, at, 0, block_count(job)), sum;
+    if (job->kind != TP_REDUCE_logsumexp) {
+        write_output(job, &p, at);
+        return;
+    }
+    tp_job second = second_pass(job, &p, 1);
+    second.shift = p.value;
     sum = fold_blocks(&second, t, at, 0, block_count(job));
-    apply(job, job->compute, TP_PRIM_log, 1, sum.value, sum.value, NULL);
-    apply(job, job->compute, TP_PRIM_add, 1, sum.value, sum.value, maximum.value);
-    job->frame.set->store[job->compute][job->kept.dtype[0]](1, at[0], sum.value);
+    write_logsumexp(job, &sum, &p, at[0]);
+}
+
+static void reduce_group(const tp_job *job, tp_tile_state *t, char **at, int64_t count)
+{
+    group g = { .count = count };
+    partial result[GROUP], sum[GROUP];
+    bool logsumexp = job->kind == TP_REDUCE_logsumexp;
+    fold_group(job, t, at, &g, NULL, result);
+    if (logsumexp) {
+        tp_job second = second_pass(job, result, count);
+        fold_group(&second, t, at, &g, result, sum);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        if (logsumexp)
+            write_logsumexp(job, &sum[i], &result[i], at[0]);
+        else
+            write_output(job, &result[i], at);
+        for (int k = 0; k < job->outputs; k++)
+            at[k] += job->kept->stride[k][job->kept->ndim - 1];
+    }
 }
 
 typedef struct outputs {
     const tp_job *job;
     int64_t per_chunk;                  /* outputs of a chunk, or blocks of a part */
     int64_t parts;
+    bool    grouped;                    /* neighbouring outputs are reduced together */
     partial *partial;                   /* [output][part] when outputs are cut into parts */
 } outputs;
 
 static void seek_output(const tp_job *job, int64_t index, char **at)
 {
-    memcpy(at, job->kept.data, (size_t)job->kept.operands * sizeof *at);
-    tp_plan_seek(&job->kept, 0, job->kept.ndim, index, at);
+    memcpy(at, job->kept->data, (size_t)job->kept->operands * sizeof *at);
+    tp_plan_seek(job->kept, 0, job->kept->ndim, index, at);
 }
 
 static void run_outputs(void *work, int64_t index, int64_t count)
@@ -385,16 +468,18 @@ static void run_outputs(void *work, int64_t index, int64_t count)
     _Alignas(64) char scratch[TP_SCRATCH];
     tp_tile_state t;
     char *at[TP_TILE_OPERANDS];
-    tp_state_init(&t, &job->frame, scratch);
-    int64_t end = (index + 1) * o->per_chunk;
-    for (int64_t i = index * o->per_chunk; i < end && i < job->kept.elements; i++) {
+    tp_state_init(&t, job->frame, scratch);
+    int64_t end = (index + 1) * o->per_chunk, row = job->kept->size[job->kept->ndim - 1], together = 1;
+    end = end < job->kept->elements ? end : job->kept->elements;
+    for (int64_t i = index * o->per_chunk; i < end; i += together) {
         seek_output(job, i, at);
-        if (job->kind == TP_REDUCE_logsumexp) {
-            reduce_logsumexp(job, &t, at);
+        if (!o->grouped) {
+            reduce_one(job, &t, at);
             continue;
         }
-        partial p = fold_blocks(job, &t, at, 0, block_count(job));
-        write_output(job, &p, at);
+        together = row - i % row < end - i ? row - i % row : end - i;
+        together = together < GROUP ? together : GROUP;
+        reduce_group(job, &t, at, together);
     }
 }
 
@@ -406,7 +491,7 @@ static void run_part(void *work, int64_t index, int64_t count)
     _Alignas(64) char scratch[TP_SCRATCH];
     tp_tile_state t;
     char *at[TP_TILE_OPERANDS];
-    tp_state_init(&t, &job->frame, scratch);
+    tp_state_init(&t, job->frame, scratch);
     seek_output(job, index / o->parts, at);
     int64_t first = index % o->parts * o->per_chunk, last = first + o->per_chunk, blocks = block_count(job);
     o->partial[index] = fold_blocks(job, &t, at, first, last < blocks ? last : blocks);
@@ -420,8 +505,8 @@ static void run_parts(outputs *o)
     char *at[TP_TILE_OPERANDS];
     cascade c;
     o->partial = partials;
-    tp_pool_run(job->kept.elements * o->parts, run_part, o);
-    for (int64_t i = 0; i < job->kept.elements; i++) {
+    tp_pool_run(job->kept->elements * o->parts, run_part, o);
+    for (int64_t i = 0; i < job->kept->elements; i++) {
         c.count = 0;
         for (int64_t part = 0; part < o->parts; part++)
             cascade_push(job, &c, partials[i * o->parts + part]);
@@ -431,11 +516,21 @@ static void run_parts(outputs *o)
     }
 }
 
+/* Elements of one output are far apart, those of its neighbours close. */
+static bool group_suits(const tp_job *job)
+{
+    int inner = job->kept->ndim - 1, input = job->outputs;
+    return job->over->ndim == 1 && job->kept->size[inner] >= GROUP && job->frame->bytes <= 8 &&
+           job->frame->tile >= 4 * GROUP && job->frame->program->input_count > 0 &&
+           job->kept->stride[input][inner] == (int64_t)tp_dtype_bytes((tp_dtype)job->kept->dtype[input]) &&
+           job->over->stride[input][0] != job->kept->stride[input][inner];
+}
+
 static void run_job(const tp_job *job)
 {
-    outputs o = { .job = job, .per_chunk = CHUNK / TP_BLOCK };
-    int64_t elements = job->kept.elements * job->count, blocks = block_count(job);
-    if (job->kept.elements < FEW_OUTPUTS && elements >= WORTH_SPLITTING && job->kind != TP_REDUCE_logsumexp) {
+    outputs o = { .job = job, .per_chunk = CHUNK / TP_BLOCK, .grouped = group_suits(job) };
+    int64_t elements = job->kept->elements * job->count, blocks = block_count(job);
+    if (job->kept->elements < FEW_OUTPUTS && elements >= WORTH_SPLITTING && job->kind != TP_REDUCE_logsumexp) {
         while ((blocks + o.per_chunk - 1) / o.per_chunk > MOST_PARTS)
             o.per_chunk *= 2;
         o.parts = (blocks + o.per_chunk - 1) / o.per_chunk;
@@ -443,21 +538,23 @@ static void run_job(const tp_job *job)
         return;
     }
     int64_t chunks = elements < WORTH_SPLITTING ? 1 : elements / CHUNK;
-    o.per_chunk = (job->kept.elements + chunks - 1) / chunks;
-    tp_pool_run((job->kept.elements + o.per_chunk - 1) / o.per_chunk, run_outputs, &o);
+    o.per_chunk = (job->kept->elements + chunks - 1) / chunks;
+    if (o.grouped)
+        o.per_chunk = (o.per_chunk + GROUP - 1) / GROUP * GROUP;
+    tp_pool_run((job->kept->elements + o.per_chunk - 1) / o.per_chunk, run_outputs, &o);
 }
 
 /* Nothing to fold: the neutral element, or NaN where there is none. */
 static void write_empty(const tp_job *job)
 {
     char *at[TP_TILE_OPERANDS];
-    for (int64_t i = 0; i < job->kept.elements; i++) {
+    for (int64_t i = 0; i < job->kept->elements; i++) {
         seek_output(job, i, at);
         partial p = { .count = 0, .mean = (double)NAN };
         if (job->shape == TP_JOB_MOMENTS)
             p.deviation = (double)NAN;
         else
-            job->frame.set->fold[job->compute][job->fold](0, p.value, p.value);
+            job->frame->set->fold[job->compute][job->fold](0, p.value, p.value);
         if (job->shape != TP_JOB_INDEX)
             write_output(job, &p, at);
     }
@@ -491,27 +588,28 @@ static void describe(tp_job *job, tp_reduction r, double parameter, int compute)
 
 void tp_tile_reduce(const tp_tile_program *p, tp_reduction r, double parameter, uint64_t reduced, const tp_tile_loop *loop)
 {
-    tp_job job;
+    tp_plan kept, over;
+    tp_frame frame = { .set = tp_the_runtime.tile };
+    tp_job job = { .kept = &kept, .over = &over, .frame = &frame };
     describe(&job, r, parameter, loop->compute);
-    int operands = job.outputs + p->input_count;
-    tp_plan_init(&job.kept, loop, operands, ~reduced);
-    tp_plan_init(&job.over, loop, operands, reduced);
-    if (job.kept.elements == 0)
+    int input = job.outputs;
+    tp_plan_init(&kept, loop, job.outputs + p->input_count, ~reduced);
+    tp_plan_init(&over, loop, job.outputs + p->input_count, reduced);
+    if (kept.elements == 0)
         return;
-    job.count = job.over.elements;
-    tp_plan_sort(&job.kept);
-    tp_plan_coalesce(&job.kept);
-    job.frame.set = tp_the_runtime.tile;
-    tp_frame_init(&job.frame, p, loop->compute, loop->scalar, job.kept.dtype + job.outputs);
+    job.count = over.elements;
+    tp_plan_sort(&kept);
+    tp_plan_coalesce(&kept);
+    tp_frame_init(&frame, p, loop->compute, loop->scalar, kept.dtype + input);
     if (job.count == 0) {
         write_empty(&job);
         return;
     }
-    tp_plan_coalesce(&job.over);
+    tp_plan_coalesce(&over);
     bool bare = p->step_count == 0 && p->input_count == 1 && p->output[0] == 0 &&
-                job.kept.dtype[job.outputs] == tp_compute_dtype(loop->compute);
-    job.in_place = bare && job.over.ndim == 1 && job.over.stride[job.outputs][0] == job.frame.bytes;
-    job.rows_in_place = bare && job.kept.stride[job.outputs][job.kept.ndim - 1] == job.frame.bytes;
+                kept.dtype[input] == tp_compute_dtype(loop->compute);
+    job.in_place = bare && over.ndim == 1 && over.stride[input][0] == frame.bytes;
+    job.rows_in_place = bare && kept.stride[input][kept.ndim - 1] == frame.bytes;
     if (tp_columns_suit(&job))
         tp_columns_run(&job);
     else

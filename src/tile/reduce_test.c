@@ -239,6 +239,39 @@ TP_TEST(scans_walk_each_line)
     }
 }
 
-TP_TEST_MAIN(TP_UNSWEPT(scans_walk_each_line), TP_UNSWEPT(sums_follow_the_definition_in_every_layout), TP_UNSWEPT(sums_over_two_dims_apart),
+/* Each kind over rows of a matrix and over columns of its transpose: same sequences, so same bits. */
+TP_TEST(kinds_do_not_see_the_layout)
+{
+    static const shape shapes[] = { { 1500, 33 }, { 40, 50 }, { 2100, 16 }, { 7, 300 }, { 1024, 100 } };
+    static float x[MOST], turned[MOST], a[1024], b[1024];
+    static int64_t index[2048], index2[2048];
+    uint32_t seed = 12;
+    for (int i = 0; i < MOST; i++)
+        x[i] = (float)(next_random(&seed) % 5000) / 100.0f - 20.0f;
+    x[777] = NAN;
+    for (size_t s = 0; s < TP_COUNT(shapes); s++) {
+        shape n = shapes[s], m = { n.columns, n.rows };
+        for (int64_t i = 0; i < n.rows; i++)
+            for (int64_t j = 0; j < n.columns; j++)
+                turned[j * n.rows + i] = x[i * n.columns + j];
+        for (tp_reduction r = 0; r < TP_REDUCE_COUNT; r++) {
+            bool arg = r == TP_REDUCE_argmax || r == TP_REDUCE_argmin;
+            bool pair = r == TP_REDUCE_max_index || r == TP_REDUCE_min_index;
+            if (r == TP_REDUCE_var_mean || r == TP_REDUCE_std_mean)
+                continue;
+            memset(index, 0, sizeof index), memset(index2, 0, sizeof index2);
+            reduce_rows(r, 2, TP_COMPUTE_f32, TP_f32, x, n, true, TP_f32, arg ? NULL : a, arg || pair ? index : NULL);
+            reduce_rows(r, 2, TP_COMPUTE_f32, TP_f32, turned, m, false, TP_f32, arg ? NULL : b, arg || pair ? index2 : NULL);
+            int bad = memcmp(index, index2, sizeof index) != 0;
+            for (int64_t j = 0; !arg && j < n.columns; j++)
+                bad += !(isnan(a[j]) && isnan(b[j])) && memcmp(&a[j], &b[j], 4) != 0;
+            if (bad)
+                printf("# kind %d of %d x %d\n", (int)r, (int)n.rows, (int)n.columns);
+            TP_EXPECT(bad == 0);
+        }
+    }
+}
+
+TP_TEST_MAIN(TP_UNSWEPT(kinds_do_not_see_the_layout), TP_UNSWEPT(scans_walk_each_line), TP_UNSWEPT(sums_follow_the_definition_in_every_layout), TP_UNSWEPT(sums_over_two_dims_apart),
              TP_UNSWEPT(kinds_mean_what_they_say), TP_UNSWEPT(nothing_to_reduce),
              TP_UNSWEPT(variance_is_accurate_far_from_zero), TP_UNSWEPT(integers_are_exact))

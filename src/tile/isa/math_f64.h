@@ -122,7 +122,7 @@ static inline double gelu_f64(double x) { return 0.5 * x * (1 + erf(x * 0x1.6a09
 
 static inline double gelu_tanh_f64(double x)
 {
-    double inner = 0x1.988453365cadcp-1 * (x + 0.044715 * (x * x * x));     /* sqrt(2 / pi) */
+    double inner = 0x1.9884533d43651p-1 * (x + 0.044715 * (x * x * x));     /* sqrt(2 / pi) */
     return 0.5 * x * (1 + tanh_f64(inner));
 }
 

@@ -18,8 +18,8 @@
     UNARY(square, a * a)                                                            \
     BINARY(maximum, (a > b) | (a != a) ? a : b)                                     \
     BINARY(minimum, (a < b) | (a != a) ? a : b)                                     \
-    BINARY(fmax, (a > b) | (b != b) ? a : b)                                        \
-    BINARY(fmin, (a < b) | (b != b) ? a : b)                                        \
+    BINARY(fmax, (a >= b) | (b != b) ? a : b)                                       \
+    BINARY(fmin, (a <= b) | (b != b) ? a : b)                                       \
     CALLED(pow, LIBM(pow)(a, b))                                                    \
     CALLED(atan2, LIBM(atan2)(a, b))                                                \
     CALLED(hypot, LIBM(hypot)(a, b))                                                \
