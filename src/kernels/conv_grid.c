@@ -11,7 +11,7 @@
 enum {
     COPY_CHUNK = 16 << 10,      /* elements of the copy a chunk makes at least */
     SWEEP_CHUNK = 64 << 10,     /* multiply-adds of a chunk of a depthwise convolution */
-    SLACK = 64,                 /* bytes behind the copy: panels are cut in steps of 16 and may read over its end */
+    SLACK = 256,                /* bytes behind the copy: panels are cut in whole lines, which may read over its end */
 };
 
 /* ---- squares of four by four, turned ---- */
@@ -105,9 +105,6 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high)
             to[q] = 0;                                                                                              \
         if (step == 1 && p->phases == 1)                                                                            \
             memcpy(to + from, x + start + from, (size_t)(end - from) * sizeof(type));                               \
-        else if (step == 1 && p->phases == 2)                                                                       \
-            for (int64_t q = from; q < end; q++)        /* the compiler makes vectors of a known step */            \
-                to[q] = x[start + q * 2];                                                                           \
         else                                                                                                        \
             for (int64_t q = from; q < end; q++)                                                                    \
                 to[q] = x[(start + q * p->phases) * step];                                                          \
@@ -117,11 +114,36 @@ static int64_t clamp(int64_t x, int64_t low, int64_t high)
 COPY_PHASE(uint32_t)
 COPY_PHASE(uint64_t)
 
+/* Stride 2: both phases in one pass. q counts columns of a phase; coordinate low + 2q goes to the first, the one after it
+ * to the second. */
+static void copy_pairs(const tp_conv_copy *p, const uint32_t *x, int64_t width, uint32_t *restrict to)
+{
+    static const square4 even = { 0, 2, 4, 6 }, odd = { 1, 3, 5, 7 };
+    int64_t low = p->low[2], n = p->quotient, q = 0;
+    for (; q < n && low + 2 * q < 0; q++) {
+        to[q] = 0;
+        to[n + q] = low + 2 * q + 1 >= 0 && low + 2 * q + 1 < width ? x[low + 2 * q + 1] : 0;
+    }
+    for (; q + 4 <= n && low + 2 * q + 8 <= width; q += 4) {
+        square4 a = *(const unaligned4 *)(x + low + 2 * q), b = *(const unaligned4 *)(x + low + 2 * q + 4);
+        *(unaligned4 *)(to + q) = __builtin_shuffle(a, b, even);
+        *(unaligned4 *)(to + n + q) = __builtin_shuffle(a, b, odd);
+    }
+    for (; q < n; q++) {
+        to[q] = low + 2 * q < width ? x[low + 2 * q] : 0;
+        to[n + q] = low + 2 * q + 1 < width ? x[low + 2 * q + 1] : 0;
+    }
+}
+
 static void copy_row(const copying *c, const char *x, bool inside, char *to)
 {
     const tp_conv_copy *p = c->plan;
     if (!inside) {
         memset(to, 0, (size_t)p->row * c->bytes);
+        return;
+    }
+    if (c->bytes == 4 && p->phases == 2 && c->view->space[2] == 1) {
+        copy_pairs(p, (const uint32_t *)x, c->image[2], (uint32_t *)to);
         return;
     }
     for (int64_t phase = 0; phase < p->phases; phase++, to += p->quotient * (int64_t)c->bytes)
@@ -205,31 +227,51 @@ static int runs_of(const tp_conv_grid *g, int64_t j0, int columns, run *r)
     return n;
 }
 
-/* Runs are copied in steps of 16 bytes and may write over their end: what follows in the panel is written later. Only
- * the last row must be exact, for behind it lies the next panel, which may be another thread's. */
-#define FILL(type)                                                                                                  \
-    static void fill_##type(const void *source, int64_t k0, int64_t kc, int64_t j0, int columns, int width,         \
-                            void *panel)                                                                            \
-    {                                                                                                               \
-        const tp_conv_grid *g = source;                                                                             \
-        run r[64];                                                                                                  \
-        int runs = runs_of(g, j0, columns, r);                                                                      \
-        type *to = panel;                                                                                           \
-        for (int64_t p = 0; p < kc; p++, to += width) {                                                             \
-            const type *x = (const type *)g->copy + g->offset[k0 + p];                                              \
-            for (int i = 0; i < runs; i++) {                                                                        \
-                const type *from = x + r[i].position;                                                               \
-                type *at = to + r[i].start;                                                                         \
-                if (p + 1 == kc)                                                                                    \
-                    memcpy(at, from, (size_t)r[i].count * sizeof(type));                                            \
-                else                                                                                                \
-                    for (int q = 0; q < r[i].count; q += 16 / (int)sizeof(type))                                    \
-                        memcpy(at + q, from + q, 16);                                                               \
-            }                                                                                                       \
-        }                                                                                                           \
+/* A run is copied as a whole line of the panel: what it writes beyond its end is written again by the next run or row,
+ * and a copy of known size is a few instructions. Only the last row must be exact, for behind it lies the next panel,
+ * which may be another thread's. */
+static inline __attribute__((always_inline)) void copy_line(char *to, const char *from, int bytes)
+{
+    for (int at = 0; at < bytes; at += 32)
+        memcpy(to + at, from + at, 32);
+}
+
+static inline __attribute__((always_inline)) void fill_lines(const tp_conv_grid *g, int64_t k0, int64_t rows, const run *r,
+                                                             int runs, int line, int64_t element, char *to)
+{
+    for (int64_t p = 0; p < rows; p++, to += line) {
+        const char *x = (const char *)g->copy + g->offset[k0 + p] * element;
+        copy_line(to, x + r[0].position * element, line);
+        for (int i = 1; i < runs; i++)
+            copy_line(to + r[i].start * element, x + r[i].position * element, line);
     }
-FILL(uint32_t)
-FILL(uint64_t)
+}
+
+static void fill(const tp_conv_grid *g, int64_t k0, int64_t kc, int64_t j0, int columns, int line, int64_t element,
+                 char *to)
+{
+    run r[64];
+    int runs = runs_of(g, j0, columns, r);
+    switch (line) {
+    case 64: fill_lines(g, k0, kc - 1, r, runs, 64, element, to); break;
+    case 128: fill_lines(g, k0, kc - 1, r, runs, 128, element, to); break;
+    default: fill_lines(g, k0, kc - 1, r, runs, line, element, to); break;
+    }
+    for (int i = 0; i < runs; i++)
+        memcpy(to + (kc - 1) * line + r[i].start * element,
+               (const char *)g->copy + (g->offset[k0 + kc - 1] + r[i].position) * element,
+               (size_t)(r[i].count * element));
+}
+
+static void fill_uint32_t(const void *source, int64_t k0, int64_t kc, int64_t j0, int columns, int width, void *panel)
+{
+    fill(source, k0, kc, j0, columns, 4 * width, 4, panel);
+}
+
+static void fill_uint64_t(const void *source, int64_t k0, int64_t kc, int64_t j0, int columns, int width, void *panel)
+{
+    fill(source, k0, kc, j0, columns, 8 * width, 8, panel);
+}
 
 /* Rows are output positions here, columns are offsets: runs lie along the rows, so squares are turned. */
 static void turn_run_uint32_t(const uint32_t *x, const int64_t *offset, int64_t n, int columns, int width, uint32_t *to)

@@ -39,7 +39,8 @@ typedef struct tp_gemm_kernels {
     void (*dot)(const tp_gemm_problem *g, int64_t j0, int64_t j1);      /* a_column == 1, b_row == 1 */
     void (*sweep)(const tp_gemm_problem *g, int64_t j0, int64_t j1);    /* m small, b_column == 1 */
     void (*tiny)(const tp_gemm_problem *g);
-    /* lanes[t] += y times x at offset[t], for n neighbours, in 64 bytes of lanes a tap; depthwise weight gradient. */
+    /* lanes[t] += y times x at offset[t], for n neighbours, in 64 bytes of lanes a tap; depthwise weight gradient.
+     * Reads up to 64 bytes beyond x's last element. */
     void (*correlate)(int64_t n, int64_t count, const void *x, const int64_t *offset, const void *y, void *lanes);
     double (*sum_lanes)(const void *lanes);
     /* to[j] = start + the sum over t of weight[t] * x[offset[t] + j], for n outputs; depthwise convolution. */
