@@ -37,9 +37,15 @@ static bool same_dtypes(const tp_op *op, const tp_value *arg, uint32_t promoting
     return true;
 }
 
-static bool common_dtype(const tp_op *op, const tp_value *arg, tp_dtype *common)
+/* The rule of this call: most ops have one, div with a rounding mode has another. */
+static const tp_pointwise *rule_of(const tp_op *op, const tp_value *arg)
 {
-    const tp_pointwise *p = op->pointwise;
+    const tp_pointwise *other = op->pointwise->pick ? op->pointwise->pick(arg) : NULL;
+    return other ? other : op->pointwise;
+}
+
+static bool common_dtype(const tp_op *op, const tp_pointwise *p, const tp_value *arg, tp_dtype *common)
+{
     tp_common c = TP_COMMON_START;
     if (p->promotion == TP_PROMOTE_SAME)
         return same_dtypes(op, arg, p->promoting, common);
@@ -58,8 +64,8 @@ static bool common_dtype(const tp_op *op, const tp_value *arg, tp_dtype *common)
 
 static bool make_plan(const tp_op *op, const tp_value *arg, plan *out)
 {
-    const tp_pointwise *p = op->pointwise;
-    if (!common_dtype(op, arg, &out->common))
+    const tp_pointwise *p = rule_of(op, arg);
+    if (!common_dtype(op, p, arg, &out->common))
         return false;
     int form = p->select ? p->select(arg, out->common) : 0;
     if (form < 0)

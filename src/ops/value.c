@@ -103,7 +103,10 @@ tp_value tp_value_ref(tp_value v)
     switch ((tp_tag)v.tag) {
     case TP_TENSOR:    tp_tensor_ref(v.tensor); break;
     case TP_COMPLEX:   tp_count_up(&cell_of(v)->refs); break;
-    case TP_STRING:    tp_count_up(&v.string->refs); break;
+    case TP_STRING:
+        if (atomic_load_explicit(&v.string->refs, memory_order_relaxed) >= 0)   /* a schema's default is a constant */
+            tp_count_up(&v.string->refs);
+        break;
     case TP_GENERATOR: tp_generator_ref(v.generator); break;
     case TP_HANDLE:    tp_count_up(&v.handle->refs); break;
     case TP_LIST: case TP_TUPLE: case TP_DICT: case TP_SLICE:
@@ -124,7 +127,7 @@ void tp_value_unref_slow(tp_value v)
             tp_free(cell_of(v));
         break;
     case TP_STRING:
-        if (tp_count_down(&v.string->refs))
+        if (atomic_load_explicit(&v.string->refs, memory_order_relaxed) >= 0 && tp_count_down(&v.string->refs))
             tp_free(v.string);
         break;
     case TP_GENERATOR:
