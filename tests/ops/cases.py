@@ -1,0 +1,102 @@
+"""Cases for every op: the samples of its entry, multiplied, and the standard matrix of its kind.
+
+A case is plain data (JSON), so that the same one runs on Taper and on PyTorch: a tensor is written as its storage and how
+it is seen, {"t": dtype, "data": [...], "size": [...], "stride": [...], "offset": n}; other values stand for themselves,
+with {"dtype": ...}, {"float": "nan"} and {"c": [re, im]} for what JSON lacks.
+"""
+import itertools
+import math
+import random
+import zlib
+
+MOST_CASES = 60
+DTYPES = ("b8", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c64", "c128")
+# Named sets of samples; docs/op-language.md lists them.
+SETS = {
+    "ties": ("f32", [2, 3], [1.0, 1.0, 2.0, 3.0, 3.0, 3.0]),
+    "nan": ("f32", [5], [1.0, math.nan, -math.inf, math.inf, 0.0]),
+    "empty": ("f32", [0, 3], []),
+    "positive": ("f32", [2, 3], [0.5, 1.0, 2.0, 3.5, 0.25, 8.0]),
+    "symmetric": ("f64", [3, 3], [2.0, 0.5, 0.1, 0.5, 3.0, 0.2, 0.1, 0.2, 1.5]),
+}
+
+
+def elements(source, dtype, count):
+    """`count` elements of a fixed stream that suit the type."""
+    if dtype == "b8":
+        return [source.random() < 0.5 for _ in range(count)]
+    if dtype[0] in "iu":
+        return [source.randint(0 if dtype[0] == "u" else -5, 9) for _ in range(count)]
+    if dtype[0] == "c":
+        return [[source.uniform(-2, 2), source.uniform(-2, 2)] for _ in range(count)]
+    return [source.uniform(-2, 2) for _ in range(count)]
+
+
+def row_major(size):
+    stride, step = [], 1
+    for n in reversed(size):
+        stride.insert(0, step)
+        step *= max(n, 1)
+    return stride
+
+
+def tensor(source, dtype, size, layout=None):
+    """A tensor of the stream, laid out in memory as `layout` says."""
+    count = math.prod(size)
+    if layout == "transposed" and len(size) > 1:
+        stride = list(reversed(row_major(list(reversed(size)))))
+    elif layout == "strided" and size:
+        stride = [2 * s for s in row_major(size)]
+        count *= 2
+    elif layout == "channels_last" and len(size) == 4:
+        n, c, h, w = size
+        stride = [h * w * c, 1, w * c, c]
+    else:
+        stride = row_major(size)
+    return {"t": dtype, "data": elements(source, dtype, max(count, 0)), "size": list(size), "stride": stride, "offset": 0}
+
+
+def sample_value(source, sample):
+    kind = sample[0]
+    if kind == "tensor":
+        return tensor(source, sample[1], sample[2], sample[3])
+    if kind == "elements":
+        return {"t": "f32", "data": list(sample[1]), "size": [len(sample[1])], "stride": [1], "offset": 0}
+    if kind == "set":
+        dtype, size, data = SETS[sample[1]]
+        return {"t": dtype, "data": list(data), "size": list(size), "stride": row_major(size), "offset": 0}
+    value = sample[1]
+    return {"dtype": repr(value).split(".")[-1]} if type(value).__name__ == "dtype" else value
+
+
+def sampled(op):
+    """The rows of each `try`, multiplied."""
+    for number, rows in enumerate(op["tries"]):
+        names = [name for name, _ in rows]
+        for chosen in itertools.islice(itertools.product(*(samples for _, samples in rows)), MOST_CASES):
+            source = random.Random(zlib.crc32(f"{op['name']}.{op['overload']}.{number}.{chosen!r}".encode()))
+            yield {name: sample_value(source, sample) for name, sample in zip(names, chosen)}
+
+
+def is_tensor(value):
+    return isinstance(value, dict) and "t" in value
+
+
+def matrix(op):
+    """Types and layouts that every element-wise op and reduction meets."""
+    if op["kind"] not in ("pointwise", "reduction") or not op["tries"]:
+        return
+    first = next(sampled(op), None)
+    if not first or not any(is_tensor(v) for v in first.values()):
+        return
+    for dtype in DTYPES:
+        source = random.Random(zlib.crc32(f"{op['name']}.{op['overload']}.{dtype}".encode()))
+        yield {k: tensor(source, dtype, v["size"]) if is_tensor(v) else v for k, v in first.items()}
+    for layout, shape in (("transposed", [3, 4]), ("strided", [3, 4]), (None, [0]), (None, []), ("channels_last", [2, 3, 2, 2])):
+        source = random.Random(zlib.crc32(f"{op['name']}.{op['overload']}.{layout}.{shape}".encode()))
+        yield {k: tensor(source, v["t"], shape, layout) if is_tensor(v) else v for k, v in first.items()}
+
+
+def cases_of(op):
+    """All cases of an op, as a list of argument dicts."""
+    return list(itertools.chain(itertools.islice(sampled(op), MOST_CASES), matrix(op)))

@@ -1,0 +1,92 @@
+"""Every op against PyTorch: values, type, sizes and strides of each case.
+
+With TAPER_ORACLE (make test ORACLE=1) PyTorch runs the cases now; without it the vectors recorded from it serve.
+Record them anew with `python -m pytest tests/ops --record` (needs the oracle)."""
+import gzip
+import json
+import math
+import os
+import pathlib
+import subprocess
+
+import pytest
+import taper as torch
+
+from . import cases, runner
+
+VECTORS = pathlib.Path(__file__).parent / "vectors.json.gz"
+# Relative and absolute tolerance by type of the result: a few units in the last place.
+TOLERANCE = {"float32": (3e-6, 3e-6), "float64": (1e-12, 1e-12), "complex64": (3e-6, 3e-6), "complex128": (1e-12, 1e-12),
+             "float16": (2e-3, 1e-3), "bfloat16": (1.6e-2, 1e-2)}
+
+
+def tested_ops():
+    return [op for op in torch._C._op_table() if op["variant"] == "functional" and op["tries"] and not op["random"]]
+
+
+OPS = {f"{op['name']}.{op['overload']}": op for op in tested_ops()}
+CASES = {key: cases.cases_of(op) for key, op in OPS.items()}
+
+
+def ask_oracle():
+    asked = [[op["name"], op["overload"], CASES[key]] for key, op in OPS.items()]
+    done = subprocess.run([os.environ["TAPER_ORACLE"], runner.__file__], input=json.dumps(asked), text=True, capture_output=True, check=True)
+    return dict(zip(OPS, json.loads(done.stdout)))
+
+
+@pytest.fixture(scope="session")
+def expected(request):
+    if os.environ.get("TAPER_ORACLE"):
+        answers = ask_oracle()
+        if request.config.getoption("--record"):
+            with gzip.GzipFile(VECTORS, "wb", mtime=0) as file:
+                file.write(json.dumps({key: [CASES[key], answers[key]] for key in sorted(OPS)}).encode())
+        return answers
+    with gzip.open(VECTORS) as file:
+        recorded = json.load(file)
+    return {key: answers for key, (known, answers) in recorded.items() if known == json.loads(json.dumps(CASES.get(key)))}
+
+
+def close(ours, theirs, rtol, atol):
+    if isinstance(ours, list):
+        return close(ours[0], theirs[0], rtol, atol) and close(ours[1], theirs[1], rtol, atol)
+    if math.isnan(theirs) or math.isinf(theirs):
+        return ours == theirs or (math.isnan(ours) and math.isnan(theirs))
+    return abs(ours - theirs) <= atol + rtol * abs(theirs)
+
+
+def difference(ours, theirs):
+    """What is unlike between two results, or None."""
+    if isinstance(theirs, list):
+        if not isinstance(ours, list) or len(ours) != len(theirs):
+            return f"{len(theirs)} results expected"
+        return next(filter(None, (difference(a, b) for a, b in zip(ours, theirs))), None)
+    if not isinstance(theirs, dict):
+        return None if ours == theirs or (ours != ours and theirs != theirs) else f"{ours!r} instead of {theirs!r}"
+    for what in ("dtype", "size", "stride"):
+        if ours[what] != theirs[what] and not (what == "stride" and 0 in theirs["size"]):
+            return f"{what} {ours[what]} instead of {theirs[what]}"
+    rtol, atol = TOLERANCE.get(theirs["dtype"], (0, 0))
+    for i, (a, b) in enumerate(zip(ours["data"], theirs["data"])):
+        if not close(a, b, rtol, atol):
+            return f"element {i} is {a!r} instead of {b!r}"
+    return None
+
+
+@pytest.mark.parametrize("key", sorted(OPS))
+def test_op(key, expected):
+    if key not in expected:
+        pytest.fail(f"{key} has no recorded vectors for its present samples: record them with the oracle")
+    faults = []
+    for arguments, wanted in zip(CASES[key], expected[key]):
+        got = runner.run(torch, OPS[key]["name"], OPS[key]["overload"], arguments)
+        if "error" in wanted:
+            if "error" not in got:
+                faults.append(f"{arguments}: no error, expected {wanted['error']}")
+        elif "error" in got:
+            faults.append(f"{arguments}: {got['error']}")
+        else:
+            unlike = difference(json.loads(json.dumps(got["ok"])), wanted["ok"])
+            if unlike:
+                faults.append(f"{arguments}: {unlike}")
+    assert not faults, "\n".join(faults[:8]) + f"\n{len(faults)} of {len(CASES[key])} cases"
