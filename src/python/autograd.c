@@ -26,7 +26,7 @@ static PyObject *node_class(const char *name)
     PyObject *known = PyDict_GetItemString(face.node_classes, name);
     if (known)
         return known;
-    PyObject *made = PyObject_CallFunction((PyObject *)&PyType_Type, "s(O){ssss()}", name, face.node, "__module__", "builtins", "__slots__");
+    PyObject *made = PyObject_CallFunction((PyObject *)&PyType_Type, "s(O){sss()}", name, face.node, "__module__", "builtins", "__slots__");
     if (!made || PyDict_SetItemString(face.node_classes, name, made) < 0) {
         Py_XDECREF(made);
         return NULL;

@@ -255,6 +255,143 @@ static PyObject *can_cast(PyObject *module, PyObject *const *args, Py_ssize_t co
     return PyBool_FromLong(tp_dtype_can_cast(a, b));
 }
 
+static bool add_operand(tp_common *c, PyObject *o)
+{
+    call_frame f;
+    tp_value v;
+    face_frame_init(&f);
+    int got = face_is_tensor(o) ? 1 : face_to_number(o, &v, &f);
+    if (got > 0)
+        tp_common_add(c, face_is_tensor(o) ? tp_of_tensor(face_tensor(o)) : v);
+    else if (!PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "result_type(): tensors or numbers are wanted, not %s", Py_TYPE(o)->tp_name);
+    face_frame_fini(&f);
+    return got > 0;
+}
+
+static PyObject *result_type(PyObject *module, PyObject *args)
+{
+    PyObject *a, *b;
+    tp_common c = TP_COMMON_START;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO", &a, &b) || !add_operand(&c, a) || !add_operand(&c, b))
+        return NULL;
+    return face_dtype(tp_common_dtype(&c));
+}
+
+static PyObject *broadcast_shapes(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    int64_t out[TP_MAX_DIMS], size[TP_MAX_DIMS];
+    int ndim = 0;
+    (void)module;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *shape = PyLong_Check(args[i]) ? PyTuple_Pack(1, args[i]) : PySequence_Fast(args[i], "shapes are sequences of ints");
+        bool ok = shape && PySequence_Fast_GET_SIZE(shape) <= TP_MAX_DIMS;
+        int n = ok ? (int)PySequence_Fast_GET_SIZE(shape) : 0;
+        for (int d = 0; ok && d < n; d++)
+            ok = face_read_int(PySequence_Fast_ITEMS(shape)[d], &size[d]);
+        Py_XDECREF(shape);
+        if (!ok)
+            return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_RuntimeError, "a shape has too many dims");
+        if (!tp_broadcast(&ndim, out, n, size)) {
+            tp_error_clear();
+            return PyErr_Format(PyExc_RuntimeError, "Shape mismatch: objects cannot be broadcast to a single shape");
+        }
+    }
+    return face_size(ndim, out);
+}
+
+/* ---- parts of tensors, for pickling and copying ---- */
+
+/* _tensor_of_storage(storage, dtype, offset=0, size=None, stride=None) */
+static PyObject *tensor_of_storage(PyObject *module, PyObject *args)
+{
+    PyObject *storage, *dtype, *sizes = Py_None, *strides = Py_None;
+    long long offset = 0;
+    int64_t size[TP_MAX_DIMS], stride[TP_MAX_DIMS];
+    tp_dtype d;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO|LOO", &storage, &dtype, &offset, &sizes, &strides) || !face_dtype_read(dtype, &d))
+        return NULL;
+    tp_storage *s = face_storage_of(storage);
+    if (!s)
+        return PyErr_Format(PyExc_TypeError, "a storage is wanted, not %s", Py_TYPE(storage)->tp_name);
+    int ndim = 1;
+    size[0] = (int64_t)(s->bytes / tp_dtype_bytes(d));
+    stride[0] = 1;
+    if (sizes != Py_None) {
+        if (!PyTuple_Check(sizes) || !PyTuple_Check(strides) || PyTuple_GET_SIZE(sizes) != PyTuple_GET_SIZE(strides) ||
+            PyTuple_GET_SIZE(sizes) > TP_MAX_DIMS)
+            return PyErr_Format(PyExc_TypeError, "size and stride must be tuples of one length");
+        ndim = (int)PyTuple_GET_SIZE(sizes);
+        for (int i = 0; i < ndim; i++)
+            if (!face_read_int(PyTuple_GET_ITEM(sizes, i), &size[i]) || !face_read_int(PyTuple_GET_ITEM(strides, i), &stride[i]))
+                return NULL;
+    }
+    int64_t none = 0;
+    tp_tensor *whole = tp_tensor_take_storage(tp_storage_ref(s), d, 1, &none, NULL, 0);
+    tp_tensor *t = whole ? tp_tensor_view(whole, ndim, size, stride, offset) : NULL;
+    tp_tensor_unref(whole);
+    return face_wrap_or_raise(t);
+}
+
+/* A copy of a tensor for deepcopy: tensors that share a storage share its copy, found in `memo`. */
+static PyObject *copy_with_storage(PyObject *module, PyObject *args)
+{
+    PyObject *tensor, *memo;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO!", &tensor, &PyDict_Type, &memo) || !face_is_tensor(tensor))
+        return NULL;
+    tp_tensor *t = face_tensor(tensor);
+    PyObject *key = PyLong_FromVoidPtr(t->storage), *made = NULL;
+    PyObject *copy = key ? Py_XNewRef(PyDict_GetItemWithError(memo, key)) : NULL;
+    if (key && !copy && !PyErr_Occurred()) {
+        PyObject *storage = face_storage(t->storage, t->device);
+        copy = storage ? PyObject_CallMethod(storage, "clone", NULL) : NULL;
+        Py_XDECREF(storage);
+        if (copy && PyDict_SetItem(memo, key, copy) < 0)
+            Py_CLEAR(copy);
+    }
+    if (copy) {
+        tp_tensor *seen = tp_tensor_take_storage(tp_storage_ref(face_storage_of(copy)), (tp_dtype)t->dtype, t->ndim, t->size, t->stride, t->offset);
+        if (seen)
+            seen->device = t->device;
+        made = face_wrap_or_raise(seen);
+    }
+    Py_XDECREF(copy);
+    Py_XDECREF(key);
+    return made;
+}
+
+static PyObject *detach_in_place(PyObject *module, PyObject *tensor)
+{
+    (void)module;
+    if (!face_is_tensor(tensor))
+        return PyErr_Format(PyExc_TypeError, "a tensor is wanted");
+    tp_tensor *t = face_tensor(tensor);
+    if (t->autograd && t->autograd->view_base)
+        return PyErr_Format(PyExc_RuntimeError, "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these gradients. To fix this error, please refer to the Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution.");
+    if (!t->autograd)
+        return Py_NewRef(tensor);
+    tp_autograd *a = t->autograd;
+    tp_grad_node_unref(a->grad_fn);
+    a->grad_fn = NULL;
+    a->slot = 0;
+    a->requires_grad = false;
+    if (!tp_set_requires_grad(t, false))
+        return face_raise();
+    return Py_NewRef(tensor);
+}
+
+static PyObject *bump_version(PyObject *module, PyObject *tensor)
+{
+    (void)module;
+    if (!face_is_tensor(tensor))
+        return PyErr_Format(PyExc_TypeError, "a tensor is wanted");
+    tp_bump_version(face_tensor(tensor));
+    Py_RETURN_NONE;
+}
+
 /* Sets how plain the quick paths may be: the class of nn.Parameter is known to be a tensor and nothing more. */
 static PyObject *set_parameter_class(PyObject *module, PyObject *type)
 {
@@ -280,6 +417,12 @@ static PyMethodDef functions[] = {
     { "is_tensor", is_tensor, METH_O, NULL },
     { "promote_types", KEYWORDS(promote_types), METH_FASTCALL, NULL },
     { "can_cast", KEYWORDS(can_cast), METH_FASTCALL, NULL },
+    { "_result_type", result_type, METH_VARARGS, NULL },
+    { "_broadcast_shapes", KEYWORDS(broadcast_shapes), METH_FASTCALL, NULL },
+    { "_tensor_of_storage", tensor_of_storage, METH_VARARGS, NULL },
+    { "_copy_with_storage", copy_with_storage, METH_VARARGS, NULL },
+    { "_detach_in_place", detach_in_place, METH_O, NULL },
+    { "_bump_version", bump_version, METH_O, NULL },
     { "_set_grad_enabled", set_grad_mode, METH_O, NULL },
     { "is_grad_enabled", get_grad_mode, METH_NOARGS, NULL },
     { "_set_inference_mode", set_inference_mode, METH_O, NULL },
@@ -304,5 +447,11 @@ static PyMethodDef functions[] = {
 
 bool face_functions_of_module_init(PyObject *module)
 {
-    return PyModule_AddFunctions(module, functions) == 0;
+    if (PyModule_AddFunctions(module, functions) < 0)
+        return false;
+    PyObject *nn = PyObject_GetAttrString(module, "_nn"), *parse = PyObject_GetAttrString(module, "_parse_to");
+    bool ok = nn && parse && PyObject_SetAttrString(nn, "_parse_to", parse) == 0;
+    Py_XDECREF(nn);
+    Py_XDECREF(parse);
+    return ok;
 }

@@ -1,0 +1,116 @@
+"""Taper: PyTorch's tensors, autograd and graph stack in C, with this thin package as its face.
+
+The package is written with relative imports only: it is the same code under the name of `torch` (see as_torch).
+"""
+import sys as _sys
+
+
+def _wants_to_be_torch():
+    """`python -m taper …` imports this package on the way to __main__; TAPER_AS_TORCH asks the same of any program."""
+    import os
+
+    arguments = getattr(_sys, "orig_argv", [])
+    runs = _sys.argv[:1] == ["-m"] and "-m" in arguments and arguments[arguments.index("-m") + 1:][:1] == ["taper"]
+    return __name__ == "taper" and "torch" not in _sys.modules and (runs or os.environ.get("TAPER_AS_TORCH") == "1")
+
+
+if _wants_to_be_torch():
+    # From here on this module is the package `torch`: relative imports, names of types and pickles follow.
+    _sys.modules["torch"] = _sys.modules[__name__]
+    __name__ = __package__ = "torch"
+    __spec__ = type(__spec__)("torch", __spec__.loader, origin=__spec__.origin, is_package=True)
+    __spec__.submodule_search_locations = __path__
+
+from . import _C
+from ._C import (
+    Generator, Size, Tensor, UntypedStorage, as_tensor, asarray, can_cast, device, dtype, finfo, from_numpy, frombuffer,
+    get_default_dtype, get_num_threads, iinfo, is_grad_enabled, is_inference_mode_enabled, is_anomaly_enabled,
+    is_anomaly_check_nan_enabled, is_tensor, layout, memory_format, promote_types, set_num_threads, tensor,
+)
+from .torch_version import __version__
+
+for _name in (
+    "uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128 bool bfloat16 float double half short int "
+    "long cfloat cdouble strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc _mkldnn jagged contiguous_format "
+    "preserve_format channels_last channels_last_3d"
+).split():
+    globals()[_name] = getattr(_C, _name)
+
+# Every op that has a face as a function.
+for _name, _value in vars(_C._VariableFunctions).items():
+    if not _name.startswith("__"):
+        globals()[_name] = _value
+
+from . import _tensor  # noqa: E402  (methods of Tensor written in Python)
+from ._settings import (  # noqa: E402
+    are_deterministic_algorithms_enabled, get_default_device, get_deterministic_debug_mode, get_float32_matmul_precision,
+    get_num_interop_threads, is_complex, is_deterministic_algorithms_warn_only_enabled, is_floating_point, is_nonzero,
+    is_storage, is_warn_always_enabled, set_default_device, set_default_dtype, set_default_tensor_type,
+    set_deterministic_debug_mode, set_float32_matmul_precision, set_num_interop_threads, set_warn_always, typename,
+    use_deterministic_algorithms, numel, result_type, from_dlpack, _check, _check_value, _check_type, _check_index,
+    _check_not_implemented, _check_is_size, is_inference, is_conj, is_signed, compiled_with_cxx11_abi,
+    broadcast_tensors, broadcast_shapes, to_dlpack,
+)
+from ._tensor_str import set_printoptions  # noqa: E402
+from .autograd.grad_mode import (  # noqa: E402
+    enable_grad, inference_mode, no_grad, set_grad_enabled,
+)
+from .random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402
+from .serialization import load, save  # noqa: E402
+from . import autograd, overrides, random, version  # noqa: E402
+from ._ops import ops, classes  # noqa: E402
+
+_FACES = {
+    "ByteTensor": "uint8", "CharTensor": "int8", "ShortTensor": "int16", "IntTensor": "int32", "LongTensor": "int64",
+    "HalfTensor": "float16", "FloatTensor": "float32", "DoubleTensor": "float64", "BoolTensor": "bool",
+    "BFloat16Tensor": "bfloat16", "ComplexFloatTensor": "complex64", "ComplexDoubleTensor": "complex128",
+}
+
+
+def __getattr__(name):
+    """Parts of the package are loaded when first asked for; what PyTorch has and Taper has not says so."""
+    import importlib
+
+    from ._names import known, lazy
+
+    here = _sys.modules[__name__]
+    if name in lazy:
+        try:
+            value = importlib.import_module("." + name, __name__)
+        except ModuleNotFoundError as error:
+            if error.name != __name__ + "." + name:
+                raise
+            value = None
+        if value is not None:
+            setattr(here, name, value)
+            return value
+    if name in _FACES:
+        from ._legacy import legacy_type
+
+        value = legacy_type(name, _FACES[name])
+        setattr(here, name, value)
+        return value
+    if name in ("TypedStorage", "storage"):
+        from . import storage
+
+        return storage if name == "storage" else storage.TypedStorage
+    if name in known():
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}': Taper does not have it yet")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def __dir__():
+    from ._names import lazy
+
+    return sorted({*globals(), *lazy, *_FACES})
+
+
+from math import e, inf, nan, pi  # noqa: E402
+
+newaxis = None
+del _name, _value
+
+if __name__ == "torch":
+    from . import as_torch as _as_torch
+
+    _as_torch.answer_for_torch()

@@ -1,0 +1,55 @@
+"""python -m taper script.py args | -m module args | -c command: runs a program with Taper as its torch."""
+import os
+import runpy
+import sys
+import types
+
+USAGE = "usage: python -m taper (script.py | -m module | -c command) [argument ...]"
+
+
+def fresh_main(file=None):
+    """An empty __main__, as the interpreter makes for a script."""
+    main = types.ModuleType("__main__")
+    main.__dict__["__builtins__"] = __builtins__
+    if file is not None:
+        main.__file__ = file
+    sys.modules["__main__"] = main
+    return main.__dict__
+
+
+def run_script(path):
+    import tokenize
+
+    if os.path.isdir(path) or path.endswith((".zip", ".pyz")):
+        runpy.run_path(path, run_name="__main__")
+        return
+    with tokenize.open(path) as source:
+        code = compile(source.read(), path, "exec")
+    sys.path[0] = os.path.dirname(os.path.abspath(path))
+    exec(code, fresh_main(path))
+
+
+def main(arguments):
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE)
+        return 0 if arguments else 2
+    first = arguments[0]
+    if first in ("-m", "-c") and len(arguments) < 2:
+        print(USAGE, file=sys.stderr)
+        return 2
+    if first == "-c":
+        sys.argv = ["-c", *arguments[2:]]
+        sys.path[0] = ""
+        exec(compile(arguments[1], "<string>", "exec"), fresh_main())
+    elif first == "-m":
+        sys.argv = arguments[1:]
+        sys.path[0] = os.getcwd()
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = arguments
+        run_script(first)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,197 @@
+"""Settings and questions that PyTorch keeps at the root."""
+import builtins
+
+from . import _C
+from ._C import Tensor
+
+_default_device = None
+_warn_always = False
+_precision = "highest"
+
+
+def set_default_dtype(d, /):
+    _C._set_default_dtype(d)
+
+
+def set_default_tensor_type(t, /):
+    name = t if isinstance(t, str) else t.__module__ + "." + t.__name__
+    from . import _FACES
+
+    _C._set_default_dtype(getattr(_C, _FACES[name.rsplit(".", 1)[-1]]))
+
+
+def get_default_device():
+    """The device of factories that are given none."""
+    from ._device import current_device
+
+    return current_device() or _C.device("cpu")
+
+
+def set_default_device(device):
+    from ._device import set_base_device
+
+    set_base_device(None if device is None else _C.device(device))
+
+
+def typename(obj, /):
+    if isinstance(obj, Tensor):
+        return obj.type()
+    module = getattr(obj, "__module__", "") or ""
+    qualified = getattr(obj, "__qualname__", None)
+    if qualified is None:
+        module, qualified = type(obj).__module__, type(obj).__qualname__
+    return qualified if module in ("", "builtins") else f"{module}.{qualified}"
+
+
+def is_floating_point(input):
+    return input.is_floating_point()
+
+
+def is_complex(input):
+    return input.is_complex()
+
+
+def is_signed(input):
+    return input.is_signed()
+
+
+def is_conj(input):
+    return input.is_conj()
+
+
+def is_inference(input):
+    return input.is_inference()
+
+
+def is_nonzero(input):
+    if input.numel() != 1:
+        raise RuntimeError(
+            "Boolean value of Tensor with no values is ambiguous" if input.numel() == 0
+            else "Boolean value of Tensor with more than one value is ambiguous"
+        )
+    return bool(input)
+
+
+def is_storage(obj, /):
+    from . import storage
+
+    return isinstance(obj, (storage.UntypedStorage, storage.TypedStorage))
+
+
+def numel(input):
+    if not isinstance(input, Tensor):
+        raise TypeError(f"numel(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    return input.numel()
+
+
+def result_type(tensor1, tensor2):
+    return _C._result_type(tensor1, tensor2)
+
+
+def from_dlpack(ext_tensor):
+    return _C._from_dlpack(ext_tensor)
+
+
+def to_dlpack(tensor):
+    return _C._to_dlpack(tensor)
+
+
+def broadcast_tensors(*tensors):
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tuple(tensors[0])
+    shape = broadcast_shapes(*(t.shape for t in tensors))
+    return tuple(t.expand(shape) for t in tensors)
+
+
+def broadcast_shapes(*shapes):
+    return _C._broadcast_shapes(*shapes)
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    _C._set_deterministic(0 if not mode else 2 if warn_only else 1)
+
+
+def are_deterministic_algorithms_enabled():
+    return _C._get_deterministic() != 0
+
+
+def is_deterministic_algorithms_warn_only_enabled():
+    return _C._get_deterministic() == 2
+
+
+def set_deterministic_debug_mode(debug_mode):
+    level = {"default": 0, "warn": 1, "error": 2}.get(debug_mode, debug_mode)
+    if level not in (0, 1, 2):
+        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}")
+    _C._set_deterministic((0, 2, 1)[level])
+
+
+def get_deterministic_debug_mode():
+    return (0, 2, 1)[_C._get_deterministic()]
+
+
+def set_float32_matmul_precision(precision):
+    global _precision
+    if precision not in ("highest", "high", "medium"):
+        raise RuntimeError(f'{precision} is not one of "highest", "high", or "medium"')
+    _precision = precision
+
+
+def get_float32_matmul_precision():
+    return _precision
+
+
+def get_num_interop_threads():
+    return 1
+
+
+def set_num_interop_threads(n):
+    if n <= 0:
+        raise RuntimeError("Expected positive number of threads")
+
+
+def set_warn_always(b, /):
+    global _warn_always
+    _warn_always = builtins.bool(b)
+
+
+def is_warn_always_enabled():
+    return _warn_always
+
+
+def compiled_with_cxx11_abi():
+    return True
+
+
+def _check_with(error, cond, message):
+    if not isinstance(cond, builtins.bool) and not hasattr(cond, "node"):
+        raise TypeError(f"cond must be a bool, but got {type(cond)}")
+    if cond:
+        return
+    raise error(str(message()) if message is not None else
+                "Expected cond to be True, but got False. (Could this error message be improved? If so, please report an "
+                "enhancement request to PyTorch.)")
+
+
+def _check(cond, message=None):
+    _check_with(RuntimeError, cond, message)
+
+
+def _check_index(cond, message=None):
+    _check_with(IndexError, cond, message)
+
+
+def _check_value(cond, message=None):
+    _check_with(ValueError, cond, message)
+
+
+def _check_type(cond, message=None):
+    _check_with(TypeError, cond, message)
+
+
+def _check_not_implemented(cond, message=None):
+    _check_with(NotImplementedError, cond, message)
+
+
+def _check_is_size(i, message=None, *, max=None):
+    _check(i >= 0, message)

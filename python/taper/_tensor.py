@@ -1,0 +1,299 @@
+"""Methods of Tensor that are thin: copying, pickling, hooks, and what refers to other parts of the package."""
+import copy as _copy
+import warnings as _warnings
+
+from . import _C
+from ._C import Tensor
+
+
+def _overridable(method):
+    """Lets __torch_function__ see a method that is written here."""
+    name = method.__name__
+
+    def wrapper(self, *args, **kwargs):
+        if _C._has_torch_function_unary(self):
+            return _C._handle_torch_function(getattr(Tensor, name), (self,), self, *args, **kwargs)
+        return method(self, *args, **kwargs)
+
+    wrapper.__name__ = name
+    wrapper.__qualname__ = "Tensor." + name
+    wrapper.__module__ = Tensor.__module__
+    wrapper.__doc__ = method.__doc__
+    setattr(Tensor, name, wrapper)
+    return method
+
+
+@_overridable
+def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """Adds the gradients of this tensor to the .grad of the leaves it came from."""
+    from . import autograd
+
+    autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+@_overridable
+def register_hook(self, hook):
+    """Calls hook(grad) when the gradient of this tensor is computed; what it returns replaces the gradient."""
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    return _HookHandle(self, _C._register_tensor_hook(self, hook))
+
+
+@_overridable
+def register_post_accumulate_grad_hook(self, hook):
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if self.grad_fn is not None:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    return _HookHandle(self, _C._register_accumulate_hook(self, hook))
+
+
+class _HookHandle:
+    """Removes a hook of a tensor; also a context."""
+
+    def __init__(self, tensor, id):
+        import weakref
+
+        self.id = id
+        self.tensor = weakref.ref(tensor)
+
+    def remove(self):
+        tensor = self.tensor()
+        if tensor is not None:
+            _C._remove_tensor_hook(tensor, self.id)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.remove()
+
+
+class _NodeHookHandle:
+    """Removes a hook of a node of the tape."""
+
+    def __init__(self, node, id, before):
+        self.node, self.id, self.before = node, id, before
+
+    def remove(self):
+        self.node._remove_hook(self.id, self.before)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.remove()
+
+
+_C._NodeHookHandle = _NodeHookHandle
+
+
+@_overridable
+def detach_(self):
+    """Forgets the history of this tensor in place."""
+    return _C._detach_in_place(self)
+
+
+@_overridable
+def storage(self):
+    from .storage import TypedStorage
+
+    _warnings.warn(
+        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "
+        "This should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
+        "tensor.untyped_storage() instead of tensor.storage()", UserWarning, stacklevel=3)
+    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
+
+
+def _typed_storage(self):
+    from .storage import TypedStorage
+
+    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
+
+
+Tensor._typed_storage = _typed_storage
+
+
+@_overridable
+def storage_type(self):
+    return type(self._typed_storage())
+
+
+@_overridable
+def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    """A tensor of data, of this tensor's dtype and device."""
+    if isinstance(data, Tensor):
+        _warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor).",
+            UserWarning, stacklevel=3)
+        made = data.detach().to(device=device or self.device, dtype=dtype or self.dtype, copy=True)
+        return made.requires_grad_(requires_grad)
+    return _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+
+
+@_overridable
+def new(self, *args, device=None):
+    if len(args) == 1 and not isinstance(args[0], int):
+        if isinstance(args[0], _C.Size):
+            return self.new_empty(args[0])
+        if isinstance(args[0], Tensor):
+            return args[0].detach()
+        return _C.tensor(args[0], dtype=self.dtype, device=device or self.device)
+    return self.new_empty(args if args else (0,))
+
+
+@_overridable
+def __iter__(self):
+    if self.dim() == 0:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(self.unbind(0))
+
+
+@_overridable
+def __reversed__(self):
+    return self if self.dim() == 0 else self.flip(0)
+
+
+@_overridable
+def __contains__(self, element):
+    if isinstance(element, (Tensor, int, float, complex, bool)):
+        return bool((element == self).any().item())
+    raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+
+
+@_overridable
+def __format__(self, format_spec):
+    if self.dim() == 0 and not self.is_meta and type(self) is Tensor:
+        return self.item().__format__(format_spec)
+    return object.__format__(self, format_spec)
+
+
+@_overridable
+def __array__(self, dtype=None, copy=None):
+    array = self.numpy()
+    if dtype is not None:
+        array = array.astype(dtype, copy=False)
+    return array.copy() if copy else array
+
+
+@_overridable
+def __array_wrap__(self, array, context=None, return_scalar=False):
+    if array.dtype == bool:
+        array = array.astype("uint8")
+    return _C.from_numpy(array)
+
+
+Tensor.__array_priority__ = 1000
+
+
+@_overridable
+def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    if self.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    return _C._to_dlpack(self)
+
+
+@_overridable
+def __dlpack_device__(self):
+    return (1, 0)
+
+
+@_overridable
+def __deepcopy__(self, memo):
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  If you "
+            "were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
+            "https://github.com/pytorch/pytorch/pull/103001")
+    if id(self) in memo:
+        return memo[id(self)]
+    with _grad_off():
+        made = _C._copy_with_storage(self, memo)
+    if type(self) is not Tensor:
+        made = made.as_subclass(type(self))
+    if self.requires_grad:
+        made.requires_grad_()
+    if self.grad is not None:
+        made.grad = self.grad.__deepcopy__(memo)
+    if self.__dict__:
+        made.__dict__.update(_copy.deepcopy(self.__dict__, memo))
+    memo[id(self)] = made
+    return made
+
+
+def _grad_off():
+    from .autograd.grad_mode import no_grad
+
+    return no_grad()
+
+
+@_overridable
+def __reduce_ex__(self, protocol):
+    from collections import OrderedDict
+
+    from . import _utils
+
+    if self.is_meta:
+        func = _utils._rebuild_meta_tensor_no_storage
+        args = (self.dtype, tuple(self.size()), self.stride(), self.requires_grad)
+    else:
+        func = _utils._rebuild_tensor_v2
+        hooks = OrderedDict() if self._backward_hooks is None else self._backward_hooks
+        args = (self._typed_storage(), self.storage_offset(), tuple(self.size()), self.stride(), self.requires_grad, hooks)
+    if not self.is_leaf:
+        func, args = func, args[:-2] + (False, OrderedDict()) if not self.is_meta else args
+    if type(self) is Tensor and not self.__dict__:
+        return (func, args)
+    return (_utils._rebuild_from_type_v2, (func, type(self), args, _utils._get_obj_state(self)))
+
+
+def __setstate__(self, state):
+    raise RuntimeError("__setstate__ can be only called on leaf Tensors made by old pickles, which Taper does not read")
+
+
+Tensor.__setstate__ = __setstate__
+
+
+@_overridable
+def share_memory_(self):
+    raise NotImplementedError("Tensor.share_memory_ is not implemented in Taper yet")
+
+
+@_overridable
+def pin_memory(self, device=None):
+    raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+@_overridable
+def is_same_size(self, other):
+    return self.shape == other.shape
+
+
+@_overridable
+def dim_order(self, *, ambiguity_check=False):
+    strides = self.stride()
+    return tuple(sorted(range(self.dim()), key=lambda i: (-strides[i], i)))
+
+
+@_overridable
+def apply_(self, callable):
+    if self.requires_grad:
+        raise RuntimeError("apply_() is not supported for tensors that require gradient.")
+    flat = [callable(x) for x in self.reshape(-1).tolist()]
+    return self.copy_(_C.tensor(flat, dtype=self.dtype).view(self.shape))
+
+
+@_overridable
+def norm(self, p="fro", dim=None, keepdim=False, dtype=None):
+    from . import functional
+
+    return functional.norm(self, p, dim, keepdim, dtype=dtype)
+
+
+def _dir(self):
+    names = set(dir(type(self))) | set(self.__dict__)
+    return sorted(names)
+
+
+Tensor.__dir__ = _dir

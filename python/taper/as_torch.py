@@ -1,0 +1,63 @@
+"""The package under the name of `torch`: programs that import torch get Taper, unchanged.
+
+`python -m taper script.py` does it for one run; TAPER_AS_TORCH=1 for programs that import taper first. The extension can be
+loaded once in a process, so the name is chosen when the package is first imported.
+"""
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.metadata
+import sys
+
+NAME = __name__.rsplit(".", 1)[0]
+
+
+def install():
+    """Makes sure that `import torch` gives Taper."""
+    if NAME != "torch":
+        raise RuntimeError(
+            "Taper is already loaded under its own name; run the program by `python -m taper program.py`, or set "
+            "TAPER_AS_TORCH=1 before taper is imported")
+
+
+class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """`taper.x` is `torch.x`."""
+
+    def find_spec(self, name, path=None, target=None):
+        if not name.startswith("taper.") or name == "taper.__main__":
+            return None
+        return importlib.machinery.ModuleSpec(name, self)
+
+    def create_module(self, spec):
+        return importlib.import_module("torch" + spec.name[len("taper"):])
+
+    def exec_module(self, module):
+        pass
+
+    def find_distributions(self, context=importlib.metadata.DistributionFinder.Context()):
+        if context.name in (None, "torch"):
+            yield _Distribution()
+
+
+class _Distribution(importlib.metadata.Distribution):
+    """What importlib.metadata says of torch."""
+
+    def read_text(self, filename):
+        if filename not in ("METADATA", "PKG-INFO"):
+            return None
+        from .torch_version import __version__
+
+        return f"Metadata-Version: 2.1\nName: torch\nVersion: {__version__}\n"
+
+    def locate_file(self, path):
+        import pathlib
+
+        return pathlib.Path(__file__).parent.parent / path
+
+
+def answer_for_torch():
+    """Sets up the alias and the metadata; called by the package when it is torch."""
+    alias = _Alias()
+    sys.meta_path.insert(0, alias)
+    root = sys.modules["torch"]
+    sys.modules["taper"] = root

@@ -1,0 +1,93 @@
+"""Automatic differentiation: backward, grad, Function, and the modes of the tape."""
+from .. import _C
+from .._C import Tensor
+from .anomaly_mode import detect_anomaly, set_detect_anomaly
+from .function import Function, FunctionCtx, NestedIOFunction, once_differentiable
+from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
+
+__all__ = [
+    "Variable", "Function", "backward", "grad", "no_grad", "enable_grad", "set_grad_enabled", "inference_mode",
+    "detect_anomaly", "set_detect_anomaly", "grad_mode", "graph", "functional", "gradcheck", "gradgradcheck",
+]
+
+
+def _as_tuple(x):
+    if x is None:
+        return None
+    return tuple(x) if isinstance(x, (list, tuple)) else (x,)
+
+
+def _gradients(outputs, grads):
+    """One gradient for each output; None stands for one, of a scalar. Shapes must match."""
+    for i, (out, g) in enumerate(zip(outputs, grads)):
+        if isinstance(g, Tensor):
+            if g.shape != out.shape:
+                raise RuntimeError(
+                    f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of {out.shape}.")
+            if out.dtype.is_complex != g.dtype.is_complex:
+                raise RuntimeError(
+                    "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+                    f"grad_output[{i}] has a dtype of {g.dtype} and output[{i}] has a dtype of {out.dtype}.")
+        elif g is not None:
+            raise TypeError("gradients can be either Tensors or None, but got " + type(g).__name__)
+        elif out.requires_grad:
+            if out.numel() != 1:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            if not out.dtype.is_floating_point:
+                raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {out.dtype}")
+    return grads
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+    """Adds the gradients of `tensors` to the .grad of leaves, or of `inputs` alone."""
+    tensors = _as_tuple(tensors)
+    inputs = _as_tuple(inputs)
+    if inputs is not None and len(inputs) == 0:
+        raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    grads = _as_tuple(grad_tensors) or (None,) * len(tensors)
+    keep = create_graph if retain_graph is None else retain_graph
+    grads = _gradients(tensors, grads)
+    if inputs is None:
+        _C._run_backward(tensors, grads, keep, create_graph)
+    else:
+        _C._run_backward(tensors, grads, keep, create_graph, inputs, True, True)
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None,
+         is_grads_batched=False, materialize_grads=False):
+    """The gradients of `outputs` with respect to `inputs`, which keep their .grad."""
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+    if is_grads_batched:
+        raise NotImplementedError("grad(is_grads_batched=True) is not implemented in Taper yet")
+    outputs, inputs = _as_tuple(outputs), _as_tuple(inputs)
+    keep = create_graph if retain_graph is None else retain_graph
+    grads = _gradients(outputs, _as_tuple(grad_outputs) or (None,) * len(outputs))
+    result = _C._run_backward(outputs, grads, keep, create_graph, inputs, bool(allow_unused or materialize_grads), False)
+    if materialize_grads:
+        result = tuple(_C._VariableFunctions.zeros_like(x) if g is None else g for g, x in zip(result, inputs))
+    return result
+
+
+class _VariableMeta(type):
+    def __instancecheck__(cls, other):
+        return isinstance(other, Tensor)
+
+
+class Variable(metaclass=_VariableMeta):
+    """The old name of Tensor."""
+
+    def __new__(cls, data=None, requires_grad=False, volatile=None):
+        made = data.detach() if data is not None else _C.tensor([])
+        return made.requires_grad_(requires_grad)
+
+
+def __getattr__(name):
+    import importlib
+
+    if name in ("graph", "functional", "forward_ad", "gradcheck", "profiler"):
+        module = importlib.import_module("." + name, __name__)
+        return getattr(module, name) if name == "gradcheck" else module
+    if name == "gradgradcheck":
+        return importlib.import_module(".gradcheck", __name__).gradgradcheck
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -1,0 +1,228 @@
+"""torch.library: ops that a program defines. Schemas and calls are the extension's; this keeps who defined what."""
+import functools
+import weakref
+
+from . import _C
+from ._ops import ops
+
+__all__ = ["Library", "define", "impl", "impl_abstract", "register_fake", "register_kernel", "register_autograd", "custom_op",
+           "fallthrough_kernel", "opcheck", "get_ctx", "infer_schema"]
+
+_KEYS = {"cpu": "CPU", "meta": "Meta", "cuda": "CUDA", "default": "CompositeExplicitAutograd", "": "CompositeImplicitAutograd"}
+
+
+def fallthrough_kernel():
+    raise NotImplementedError("fallthrough_kernel() is a mark, not a function")
+
+
+def _key(name):
+    return _KEYS.get(name, name)
+
+
+def _overload_of(op):
+    """The overload that a name, packet or overload means."""
+    if isinstance(op, str):
+        space, _, rest = op.partition("::")
+        name, _, overload = rest.partition(".")
+        return getattr(getattr(getattr(ops, space), name), overload or "default")
+    return op.default if hasattr(op, "overloads") else op
+
+
+class Library:
+    """A set of definitions in one namespace; they end with it."""
+
+    def __init__(self, ns, kind, dispatch_key=""):
+        if kind not in ("IMPL", "DEF", "FRAGMENT"):
+            raise ValueError(f"Unsupported kind: {kind}")
+        if ns in ("prim",) or (ns == "aten" and kind == "DEF"):
+            raise ValueError(f"{ns} is a reserved namespace. Please try creating a library with another name.")
+        self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
+        self._defined = []
+        self._finalizer = weakref.finalize(self, _end, self._defined, ns)
+
+    def define(self, schema, alias_analysis="", *, tags=()):
+        if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
+            raise RuntimeError(f"Invalid alias_analysis type {alias_analysis}")
+        overload = _C._library_define(self.ns, schema)
+        self._defined.append(overload)
+        getattr(ops, self.ns).__dict__.pop(overload._name_only, None)
+        return overload._name_only + ("." + overload._overload_text if overload._overload_text else "")
+
+    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
+        if not callable(fn):
+            raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
+        name = op_name if isinstance(op_name, str) else op_name.name()
+        if "::" not in name:
+            name = f"{self.ns}::{name}"
+        key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
+        _C._library_impl(_overload_of(name), key, fn)
+
+    def fallback(self, fn, dispatch_key="", *, with_keyset=False):
+        raise NotImplementedError("Library.fallback is not implemented in Taper yet")
+
+    def _destroy(self):
+        self._finalizer()
+
+
+def _end(defined, ns):
+    """Takes back what a library defined."""
+    for overload in defined:
+        getattr(ops, ns).__dict__.pop(overload._name_only, None)
+        _C._library_undefine(overload)
+    defined.clear()
+
+
+_kept = {}
+
+
+def _kept_library(ns):
+    if ns not in _kept:
+        _kept[ns] = Library(ns, "FRAGMENT")
+    return _kept[ns]
+
+
+def define(qualname, schema, *, lib=None, tags=()):
+    if not isinstance(qualname, str):
+        raise ValueError(f"define(qualname, schema): expected qualname to be instance of str, got {type(qualname)}")
+    space, separator, name = qualname.partition("::")
+    if not separator:
+        raise ValueError(f"Expected qualname to be of the form ns::name, got {qualname!r}")
+    (lib or _kept_library(space)).define(name + schema)
+
+
+def impl(qualname, types, func=None, *, lib=None):
+    if isinstance(qualname, Library):           # impl(library, name, key): the old form
+        library, name, key = qualname, types, func or ""
+
+        def register_old(f):
+            library.impl(name, f, key)
+            return f
+
+        return register_old
+    keys = (types,) if isinstance(types, str) else tuple(types)
+
+    def register(f):
+        for key in keys:
+            _C._library_impl(_overload_of(qualname), _key(key), f)
+        return f
+
+    return register if func is None else register(func)
+
+
+def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
+    def register(f):
+        _C._library_impl(_overload_of(op), "Meta", f)
+        return f
+
+    return register if func is None else register(func)
+
+
+impl_abstract = register_fake
+
+
+def register_kernel(op, device_types, func=None, /, *, lib=None):
+    return impl(op if isinstance(op, str) else op._qualname, device_types or "default", func)
+
+
+def register_autograd(op, backward, /, *, setup_context=None, lib=None):
+    raise NotImplementedError("library.register_autograd is not implemented in Taper yet")
+
+
+def get_ctx():
+    raise NotImplementedError("library.get_ctx is not implemented in Taper yet")
+
+
+def opcheck(*args, **kwargs):
+    raise NotImplementedError("library.opcheck is not implemented in Taper yet")
+
+
+_ANNOTATIONS = {"Tensor": "Tensor", "int": "SymInt", "float": "float", "bool": "bool", "str": "str", "dtype": "ScalarType",
+                "device": "Device", "Number": "Scalar", "Union[int, float, bool]": "Scalar"}
+
+
+def _annotation(annotation):
+    """The schema's word for a Python annotation."""
+    import typing
+
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Union and len(args) == 2 and type(None) in args:
+        return _annotation(next(a for a in args if a is not type(None))) + "?"
+    if origin in (list, typing.Sequence) or str(origin) == "<class 'collections.abc.Sequence'>":
+        return _annotation(args[0]) + "[]"
+    if origin is typing.Union:
+        return "Scalar"
+    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    if name.rsplit(".", 1)[-1] not in _ANNOTATIONS:
+        raise ValueError(f"infer_schema(func): Parameter has unsupported type {annotation}.")
+    return _ANNOTATIONS[name.rsplit(".", 1)[-1]]
+
+
+def infer_schema(prototype_function, /, *, mutates_args, op_name=None):
+    """The schema that a function's annotations mean."""
+    import inspect
+    import typing
+
+    signature = inspect.signature(prototype_function)
+    hints = typing.get_type_hints(prototype_function)
+    pieces, starred = [], False
+    for i, (name, p) in enumerate(signature.parameters.items()):
+        if name not in hints:
+            raise ValueError(f"infer_schema(func): Parameter {name} must have a type annotation.")
+        if p.kind is p.KEYWORD_ONLY and not starred:
+            pieces.append("*")
+            starred = True
+        kind = _annotation(hints[name])
+        if mutates_args == "unknown" or name in mutates_args:
+            kind = kind.replace("Tensor", f"Tensor(a{i}!)", 1)
+        default = "" if p.default is p.empty else f"={p.default!r}" if not isinstance(p.default, str) else f'="{p.default}"'
+        pieces.append(f"{kind} {name}{default}")
+    returned = hints.get("return", type(None))
+    if returned is type(None):
+        result = "()"
+    elif typing.get_origin(returned) is tuple:
+        result = "(" + ", ".join(_annotation(a) for a in typing.get_args(returned)) + ")"
+    else:
+        result = _annotation(returned)
+    return f"{op_name or ''}({', '.join(pieces)}) -> {result}"
+
+
+class CustomOpDef:
+    """What custom_op makes of a function."""
+
+    def __init__(self, qualname, schema, function, device_types):
+        self._qualname = qualname
+        self._namespace, _, self._name = qualname.partition("::")
+        self._init_fn = function
+        self._lib = Library(self._namespace, "FRAGMENT")
+        self._lib.define(self._name + schema)
+        for key in ("default",) if device_types is None else (device_types,) if isinstance(device_types, str) else device_types:
+            self.register_kernel(key, function)
+        functools.update_wrapper(self, function)
+
+    @property
+    def _opoverload(self):
+        return _overload_of(self._qualname)
+
+    def register_kernel(self, device_types, fn=None, /):
+        return impl(self._qualname, device_types or "default", fn)
+
+    def register_fake(self, fn):
+        return register_fake(self._qualname, fn)
+
+    def register_autograd(self, backward, /, *, setup_context=None):
+        register_autograd(self._qualname, backward, setup_context=setup_context)
+
+    def __call__(self, *args, **kwargs):
+        return self._opoverload(*args, **kwargs)
+
+    def __repr__(self):
+        return f"<CustomOpDef({self._qualname})>"
+
+
+def custom_op(name, fn=None, /, *, mutates_args, device_types=None, schema=None, tags=None):
+    """Makes an op of a Python function."""
+
+    def make(function):
+        return CustomOpDef(name, schema or infer_schema(function, mutates_args=mutates_args), function, device_types)
+
+    return make if fn is None else make(fn)
