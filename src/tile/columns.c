@@ -113,7 +113,8 @@ static void fold_block(const strips *s, tp_tile_state *t, char *const *base, int
     tp_tile_fn *step = tp_job_step(job);
     _Alignas(64) char buffer[STRIP_BYTES * 4];
     int inner = over->ndim - 1;
-    char one[16], *at[TP_TILE_OPERANDS];
+    _Alignas(16) char one[16];
+    char *at[TP_TILE_OPERANDS];
     job->frame->set->fold[job->compute][job->fold](0, one, one);
     for (int64_t i = 0; i < rows; i += i % TP_RUN == TP_LANES - 1 ? TP_RUN - TP_LANES + 1 : 1)
         job->frame->set->move[__builtin_ctz((unsigned)job->bytes)](1, n, lane[i / TP_RUN][i % TP_RUN], 0, job->bytes, one, 0, 0);
@@ -201,7 +202,7 @@ static void run_part(void *work, int64_t index, int64_t count)
 
 static void run_parts(strips *s)
 {
-    char partial[4 * MOST_PARTS * STRIP_BYTES];
+    _Alignas(64) char partial[4 * MOST_PARTS * STRIP_BYTES];
     cascade c;
     s->partial = partial;
     tp_pool_run(s->count * s->parts, run_part, s);

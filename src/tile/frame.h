@@ -20,7 +20,7 @@ typedef struct tp_frame {
     uint8_t  input_dtype[TP_TILE_OPERANDS];
     uint8_t  slot[TP_TILE_REGISTERS];               /* which piece of scratch a register may use */
     int      slots;
-    char     constant[TP_TILE_REGISTERS][16];       /* scalars in the compute type */
+    _Alignas(16) char constant[TP_TILE_REGISTERS][16];     /* scalars in the compute type */
 } tp_frame;
 
 typedef struct tp_tile_state {
@@ -29,7 +29,7 @@ typedef struct tp_tile_state {
     const char     *at[TP_TILE_REGISTERS];
     bool            one[TP_TILE_REGISTERS];
     int64_t         spread[TP_TILE_REGISTERS];      /* how many elements of the slot hold a scalar's value */
-    char            cell[TP_TILE_OPERANDS][16];     /* converted single elements */
+    _Alignas(16) char cell[TP_TILE_OPERANDS][16];   /* converted single elements */
 } tp_tile_state;
 
 /* rows x columns elements of one operand; strides in bytes. */

@@ -112,7 +112,7 @@ static void finish_counts(const tp_job *job, int64_t n, char *values)
 
 void tp_job_finish(const tp_job *job, int64_t n, char *values)
 {
-    char one[16];
+    _Alignas(16) char one[16];
     if (counts_zeros(job->kind, job->parameter)) {
         finish_counts(job, n, values);
     } else if (job->kind == TP_REDUCE_mean) {

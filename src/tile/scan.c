@@ -27,7 +27,7 @@ typedef struct scan {
 } scan;
 
 typedef struct strip_state {
-    char    value[STRIP][16];           /* running values, dense in the compute type */
+    _Alignas(64) char value[STRIP][16];        /* running values, dense in the compute type */
     int64_t index[STRIP];
 } strip_state;
 

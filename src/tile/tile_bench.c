@@ -181,6 +181,29 @@ static void run_small(void *work)
         tp_tile_run_small(TP_PRIM_add, TP_COMPUTE_f32, 4, p[0], (const void *const *)(p + 1));
 }
 
+static void run_short(void *work)
+{
+    for (int i = 0; i < 1000; i++)
+        run_element_wise(work);
+}
+
+/* What a call costs that computes next to nothing. */
+static void bench_calls(float *out, float *x, float *y)
+{
+    int64_t size[] = { 4, 4 }, dense[] = { 16, 4 }, turned[] = { 4, 16 };
+    element_wise w = { .step = { TP_PRIM_add, 2, 0, 1, 0 } };
+    w.program = (tp_tile_program){ &w.step, 1, 2, 0, 3, 1, { 2 } };
+    w.loop = (tp_tile_loop){ .ndim = 2, .compute = TP_COMPUTE_f32, .size = size };
+    w.loop.operand[0] = (tp_tile_operand){ out, TP_f32, dense };
+    w.loop.operand[1] = (tp_tile_operand){ x, TP_f32, dense };
+    w.loop.operand[2] = (tp_tile_operand){ y, TP_f32, dense };
+    report("a loop of 4x4", 1000, run_short, &w);
+    w.loop.operand[2].stride = turned;
+    report("a loop of 4x4, turned", 1000, run_short, &w);
+    void *small[] = { out, x, y };
+    report("small add of 4", 1000, run_small, small);
+}
+
 int main(int argc, char **argv)
 {
     tp_pool_set_threads(argc > 1 ? atoi(argv[1]) : 1);
@@ -201,8 +224,7 @@ int main(int argc, char **argv)
         bench_reductions(out, x);
     if (!*only || !strcmp(only, "large"))
         bench_large();
-    void *small[] = { out, x, y };
-    report("small add of 4", 1000, run_small, small);
+    bench_calls(out, x, y);
     tp_block_free(x, (size_t)n * 4);
     tp_block_free(y, (size_t)n * 4);
     tp_block_free(out, (size_t)n * 4);

@@ -151,7 +151,7 @@ static int count_wrong(const random_case *c, int steps, int64_t scalar)
     int wrong = 0;
     for (;;) {
         int64_t reg[8], out = 0;
-        char want[8];
+        _Alignas(8) char want[8];
         for (int k = 0; k <= c->inputs; k++) {
             int64_t offset = 0;
             for (int d = 0; d < c->ndim; d++)
