@@ -413,10 +413,42 @@ static void sweep_chunk(void *work, int64_t index, int64_t count)
     }
 }
 
+/* Short rows that nearly touch in the copy are swept as one; what falls between them is dropped. */
+enum { SHORT_ROW = 40, SHORT_PLANE = 4096 };
+
+static bool rows_join(const tp_conv_grid *g)
+{
+    return g->size[2] < SHORT_ROW && g->row_step * 2 <= g->size[2] * 3 && g->row_step * g->size[1] <= SHORT_PLANE;
+}
+
+static void plane_chunk(void *work, int64_t index, int64_t count)
+{
+    const sweeping *s = work;
+    const tp_conv_grid *g = s->g;
+    int64_t bytes = (int64_t)g->element_bytes, n = (g->size[1] - 1) * g->row_step + g->size[2];
+    int64_t end = clamp((index + 1) * s->rows_a_chunk, 0, g->size[0] * g->rows);
+    double joined[SHORT_PLANE];
+    (void)count;
+    for (int64_t p = index * s->rows_a_chunk; p < end; p++) {
+        int64_t channel = p / g->size[0], i = p % g->size[0];
+        int64_t from = channel / g->sharing * g->copy_channel + i * g->plane_step;
+        g->kernels->taps(n, g->k, (const char *)g->copy + from * bytes, g->offset,
+                         (const char *)g->weight + channel * g->weight_row * bytes,
+                         g->bias ? element(g->bias, channel, g->element_bytes) : 0, joined);
+        for (int64_t j = 0; j < g->size[1]; j++) {
+            char *to = s->beside ? s->beside + (p * g->size[1] + j) * g->size[2] * bytes
+                                 : (char *)g->out + (channel * g->channel + i * g->space[0] + j * g->space[1]) * bytes;
+            memcpy(to, (const char *)joined + j * g->row_step * bytes, (size_t)(g->size[2] * bytes));
+        }
+    }
+}
+
 static void sweep_taps(const tp_conv_grid *g, char *beside)
 {
-    sweeping s = { g, beside, 1 + SWEEP_CHUNK / (g->size[2] * g->k + 1) };
-    tp_pool_run((g->size[0] * g->size[1] * g->rows + s.rows_a_chunk - 1) / s.rows_a_chunk, sweep_chunk, &s);
+    bool join = rows_join(g);
+    int64_t rows = g->size[0] * g->rows * (join ? 1 : g->size[1]), row = g->size[2] * (join ? g->size[1] : 1);
+    sweeping s = { g, beside, 1 + SWEEP_CHUNK / (row * g->k + 1) };
+    tp_pool_run((rows + s.rows_a_chunk - 1) / s.rows_a_chunk, join ? plane_chunk : sweep_chunk, &s);
 }
 
 /* The bias is what C holds before the product is added. */
