@@ -41,7 +41,9 @@ def emit_entry(tables, world, op):
     text, more = emit_formulas.emit_functions(op, world, functions)
     out += text
     functions.update(more)
-    return out, functions
+    tries, fields = tables.tries(op)
+    functions.update(fields)
+    return out + tries, functions
 
 
 def emit_file(world, file, prims, source):

@@ -474,6 +474,8 @@ def for_variant(op, shared):
     fields = dict(shared)
     if op.base is None:
         return fields
+    for name in ("tries", "try_count"):
+        fields.pop(name, None)
     if op.variant == "out":
         for name in ("backward", "backward_name", "backward_error", "save", "save_count", "differentiable", "jvp", "vmap", "inverse",
                      "nondifferentiable_results"):

@@ -432,7 +432,8 @@ class Sizes:
         if isinstance(node.right, Error):
             v = self.compile(node.left)
             self.body.add(f"if (!({v.present or 'true'}))")
-            self.body.add(f"    return tp_fail({CLASSES[node.right.kind]}, {quote(node.right.text.replace('%', '%%'))});")
+            failed = f"tp_fail({CLASSES[node.right.kind]}, {quote(node.right.text.replace('%', '%%'))})"
+            self.body.add(f"    return {'bad ? NULL : ' if self.uses_bad else ''}{failed};")
             return Val(v.kind, v.text, None, v.box)
         v = self.compile(node.left)
         if v.kind == "none":

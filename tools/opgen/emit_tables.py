@@ -1,15 +1,17 @@
 """The structs of the ops: arguments, defaults, how they run, and the table of all."""
 from . import emit_infer
-from .ast import Attr, Binary, Call, CFun, Guarded, Literal, Mistake, Name, walk
+from .ast import Attr, Binary, Call, Guarded, List, Literal, Mistake, Name, walk
 from .emit_elements import Elements, emit_program
 from .emit_text import Body, function, quote, wrapped
-from .schema import TYPES
+from .schema import TYPES, Default, Type
 
 NAMED_DEFAULTS = {
     "contiguous_format": "{ .tag = TP_FORMAT_VALUE, .i = TP_FORMAT_CONTIGUOUS }", "preserve_format": "{ .tag = TP_FORMAT_VALUE, .i = TP_FORMAT_PRESERVE }",
     "strided": "{ .tag = TP_LAYOUT, .i = 0 }", "long": "{ .tag = TP_DTYPE_VALUE, .i = TP_i64 }", "float": "{ .tag = TP_DTYPE_VALUE, .i = TP_f32 }",
     "Mean": "{ .tag = TP_INT, .i = 1 }", "Sum": "{ .tag = TP_INT, .i = 2 }",
 }
+
+DTYPE_NAMES = ("u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "c64", "c128", "b8", "bf16")
 
 
 def camel(name):
@@ -91,6 +93,62 @@ class Tables:
                 out += [self.arg_row(op, a, what == "result") for a in rows]
                 out.append("};")
         return out
+
+    # ---- try rows ----
+    def tries(self, op):
+        """Tables of sample rows; rows for arguments that this variant of the entry does not take as such are kept."""
+        model, out, lines = op.entry, [], []
+        for n, rows in enumerate(model.tries):
+            made = []
+            for name, samples in rows:
+                i = model.schema.index(name)
+                if i < 0:
+                    raise Mistake(model.where, f"'try' names '{name}', which is no argument of {model.schema.full}")
+                kept = [s for s in samples if not (name in model.scalar_of and s[0] != "literal")]
+                if not kept:
+                    continue
+                table = f"{op.symbol}_try{n}_{name}"
+                out.append(f"static const tp_sample {table}[] = {{")
+                out += [f"    {self.sample(s, model.schema.args[i].type)}," for s in kept]
+                out.append("};")
+                made.append(f"{{ .arg = {i}, .sample_count = {len(kept)}, .sample = {table} }}")
+            out.append(f"static const tp_try_row {op.symbol}_rows{n}[] = {{ {', '.join(made)} }};")
+            lines.append(f"{{ .row = {op.symbol}_rows{n}, .row_count = {len(made)} }}")
+        if not lines:
+            return [], {}
+        out.append(f"static const tp_try {op.symbol}_tries[] = {{ {', '.join(lines)} }};")
+        return out, {"tries": f"{op.symbol}_tries", "try_count": str(len(lines))}
+
+    def sample(self, s, type):
+        if s[0] == "tensor":
+            dtype = {"bool": "b8"}.get(s[1], s[1])
+            sizes = f".count = {len(s[2])}, .size = (const int64_t[]){{ {', '.join(map(str, s[2]))} }}" if s[2] else ".count = 0"
+            layout = f", .name = {quote(s[3])}" if s[3] else ""
+            return f"{{ .kind = TP_SAMPLE_TENSOR, .dtype = TP_{dtype}, {sizes}{layout} }}"
+        if s[0] == "of":
+            values = ", ".join("INFINITY" if v == float("inf") else "-INFINITY" if v == float("-inf") else "NAN" if v != v else repr(float(v)) for v in s[1])
+            return f"{{ .kind = TP_SAMPLE_ELEMENTS, .count = {len(s[1])}, .element = (const double[]){{ {values} }} }}"
+        if s[0] == "set":
+            if s[1] in DTYPE_NAMES and type.base == "ScalarType":
+                return f"{{ .kind = TP_SAMPLE_VALUE, .value = {{ .tag = TP_DTYPE_VALUE, .i = TP_{s[1]} }} }}"
+            if s[1] in ("inf", "nan"):
+                return f"{{ .kind = TP_SAMPLE_VALUE, .value = {{ .tag = TP_FLOAT, .f = {'INFINITY' if s[1] == 'inf' else 'NAN'} }} }}"
+            return f"{{ .kind = TP_SAMPLE_SET, .name = {quote(s[1])} }}"
+        return f"{{ .kind = TP_SAMPLE_VALUE, .value = {self.literal(s[1], type)} }}"
+
+    def literal(self, node, type):
+        """A literal of a try row, as the constant of its kind."""
+        if isinstance(node, List):
+            items = tuple(Default("int" if isinstance(i.value, int) else "float", i.value) for i in node.items)
+            return f"{{ .tag = TP_LIST, .list = (tp_list *){self.list_constant(type, items)} }}"
+        if not isinstance(node, Literal):
+            raise Mistake(node.where, "a sample is a tensor, of(…), a name or a literal")
+        v = node.value
+        if v is None:
+            return "{ .tag = TP_NONE }"
+        kind = "bool" if isinstance(v, bool) else "int" if isinstance(v, int) else "float" if isinstance(v, float) else "str"
+        base = Type(type.base) if type.base == "float" else Type("Scalar")
+        return self.one_default(base, Default(kind, v))
 
     # ---- element-wise ----
     def pointwise(self, op):
