@@ -20,11 +20,11 @@ TOLERANCE = {"float32": (3e-6, 3e-6), "float64": (1e-12, 1e-12), "complex64": (3
              "float16": (2e-3, 1e-3), "bfloat16": (1.6e-2, 1e-2)}
 
 
-def tested_ops():
+def functional_ops():
     return [op for op in torch._C._op_table() if op["variant"] == "functional" and op["tries"] and not op["random"]]
 
 
-OPS = {f"{op['name']}.{op['overload']}": op for op in tested_ops()}
+OPS = {f"{op['name']}.{op['overload']}": op for op in functional_ops()}
 CASES = {key: cases.cases_of(op) for key, op in OPS.items()}
 
 
