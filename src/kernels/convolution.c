@@ -30,13 +30,12 @@ static bool describe(const tp_value *arg, const tp_tensor *image, const tp_tenso
         return false;
     *c = (tp_conv){ .batch = image->size[0], .groups = tp_as_int(arg[at + 5]), .in_channels = image->size[1], .out_channels = feature->size[1] };
     for (int i = 0; i < n; i++) {
-        int d = 3 - n + i;
-        c->in_size[d] = image->size[2 + i];
-        c->out_size[d] = feature->size[2 + i];
-        c->kernel[d] = weight->size[2 + i];
-        c->stride[d] = stride[i];
-        c->padding[d] = padding[i];
-        c->dilation[d] = dilation[i];
+        c->in_size[i] = image->size[2 + i];
+        c->out_size[i] = feature->size[2 + i];
+        c->kernel[i] = weight->size[2 + i];
+        c->stride[i] = stride[i];
+        c->padding[i] = padding[i];
+        c->dilation[i] = dilation[i];
     }
     tp_conv_widen(c, n);
     return true;

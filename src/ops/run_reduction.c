@@ -41,6 +41,16 @@ static tp_compute compute_type(tp_reduction r, const tp_tensor *self, const tp_t
     }
 }
 
+/* Order and deviation mean nothing to complex numbers; the tile executor has no such folds. */
+static bool check_complex(const tp_op *op, tp_reduction r, tp_compute compute)
+{
+    bool has = r == TP_REDUCE_sum || r == TP_REDUCE_prod || r == TP_REDUCE_mean || r == TP_REDUCE_any || r == TP_REDUCE_all ||
+               r == TP_REDUCE_norm || r == TP_REDUCE_count_nonzero;
+    if (has || (compute != TP_COMPUTE_c64 && compute != TP_COMPUTE_c128))
+        return true;
+    return tp_fail(TP_ERR_UNIMPLEMENTED, "\"%s_cpu\" not implemented for '%s'", op->name, compute == TP_COMPUTE_c64 ? "ComplexFloat" : "ComplexDouble");
+}
+
 /* Output strides over the dims of the input: 0 where a dim is reduced. */
 static void spread_strides(const tp_tensor *self, const tp_tensor *out, uint64_t mask, int64_t *stride)
 {
@@ -65,6 +75,8 @@ static bool fill_reduction(const tp_op *op, const tp_value *arg, tp_tensor **out
     int outputs = how == TP_REDUCE_max_index || how == TP_REDUCE_min_index || how == TP_REDUCE_var_mean || how == TP_REDUCE_std_mean ? 2 : 1;
     int64_t stride[3][TP_MAX_DIMS];
     tp_tile_loop loop = { .ndim = self->ndim, .size = self->size, .compute = (uint8_t)compute_type(how, self, out[0]) };
+    if (!check_complex(op, how, (tp_compute)loop.compute))
+        return false;
     for (int i = 0; i < outputs; i++) {
         spread_strides(self, out[i], mask, stride[i]);
         loop.operand[i] = (tp_tile_operand){ tp_tensor_data(out[i]), out[i]->dtype, stride[i] };

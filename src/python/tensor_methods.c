@@ -106,7 +106,7 @@ METHOD(is_contiguous)
         return PyErr_Format(PyExc_RuntimeError, "preserve memory format is unsupported by the contiguous operator");
     if (word == TP_FORMAT_CONTIGUOUS)
         return PyBool_FromLong(tp_tensor_is_contiguous(t));
-    return PyBool_FromLong(t->ndim == (word == TP_FORMAT_CHANNELS_LAST ? 4 : 5) && tp_tensor_is_channels_last(t));
+    return PyBool_FromLong(tp_tensor_has_format(t, (tp_format)word));
 }
 
 METHOD(is_set_to)

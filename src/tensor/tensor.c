@@ -323,13 +323,32 @@ bool tp_tensor_resize(tp_tensor *t, int ndim, const int64_t *size)
 }
 
 /* ---- asking ---- */
+/* From the innermost: channel, then space backwards, then batch; strides may not fall. A tensor that is row-major as well
+ * (one channel, or one pixel) counts as row-major: its channel stride is not below that of the batch. */
 bool tp_tensor_is_channels_last(const tp_tensor *t)
 {
-    int64_t wanted[TP_MAX_DIMS];
     if (t->ndim != 4 && t->ndim != 5)
         return false;
+    int64_t least = 0;
+    for (int i = 0; i < t->ndim; i++) {
+        int d = i == 0 ? 1 : i == t->ndim - 1 ? 0 : t->ndim - i;
+        if (t->size[d] == 0 || t->stride[d] < least || (d == 0 && least == t->stride[1]))
+            return false;
+        least = t->stride[d];
+        if (t->size[d] > 1)
+            least *= t->size[d];
+    }
+    return true;
+}
+
+bool tp_tensor_has_format(const tp_tensor *t, tp_format format)
+{
+    int64_t wanted[TP_MAX_DIMS];
+    if (format == TP_FORMAT_CONTIGUOUS || format == TP_FORMAT_PRESERVE)
+        return tp_tensor_is_contiguous(t);
+    if (t->ndim != (format == TP_FORMAT_CHANNELS_LAST ? 4 : 5))
+        return false;
     tp_strides_channels_last(t->ndim, t->size, wanted);
-    /* A size-1 dim says nothing about the order, except the channel dim itself, as PyTorch decides it. */
     for (int i = 0; i < t->ndim; i++)
         if (t->size[i] != 1 && t->stride[i] != wanted[i])
             return false;

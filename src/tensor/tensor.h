@@ -117,7 +117,8 @@ static inline void *tp_tensor_data(const tp_tensor *t)
     return (char *)t->storage->data + t->offset * (int64_t)tp_dtype_bytes((tp_dtype)t->dtype);
 }
 static inline bool tp_tensor_is_contiguous(const tp_tensor *t) { return t->keys & TP_KEY_CONTIGUOUS; }
-TP_API bool tp_tensor_is_channels_last(const tp_tensor *t);             /* 4-d NHWC or 5-d NDHWC in memory */
+TP_API bool tp_tensor_is_channels_last(const tp_tensor *t);             /* would a result like it be NHWC (NDHWC)? gaps allowed */
+TP_API bool tp_tensor_has_format(const tp_tensor *t, tp_format format); /* is_contiguous(memory_format): no gaps, in that order */
 TP_API bool tp_tensor_is_dense(const tp_tensor *t);                     /* no gaps, no overlap, any order of dims */
 TP_API bool tp_tensor_overlaps(const tp_tensor *a, const tp_tensor *b); /* may some byte belong to both? exact for dense ones */
 TP_API bool tp_tensor_same_place(const tp_tensor *a, const tp_tensor *b);   /* the same elements in the same order */

@@ -6,7 +6,7 @@ static bool has_format(const tp_tensor *t, tp_value format)
 {
     if (format.tag == TP_NONE || format.i == TP_FORMAT_PRESERVE)
         return true;
-    return format.i == TP_FORMAT_CONTIGUOUS ? tp_tensor_is_contiguous(t) : tp_tensor_is_channels_last(t);
+    return tp_tensor_has_format(t, (tp_format)format.i);
 }
 
 static bool same_device(tp_device a, tp_device b)

@@ -83,7 +83,7 @@ static tp_tensor *folded_right(tp_scope *s, tp_tensor *small, tp_tensor *large)
 /* The operand seen as [batch, rows, columns], its batch dims broadcast to `batch`. */
 static tp_tensor *as_batch(tp_scope *s, tp_tensor *t, const tp_syms *batch, tp_sym count, int matrix_dims)
 {
-    tp_value wide[TP_MAX_DIMS], three[3] = { tp_of_sym(count) };
+    tp_value wide[TP_MAX_DIMS + 2], three[4] = { tp_of_sym(count) };
     int n = 0, flat = 1;
     for (int i = 0; i < batch->count; i++)
         wide[n++] = tp_of_sym(batch->item[i]);

@@ -271,11 +271,6 @@ TP_HOOK_D(tp_d_as_strided_backward)
 
 /* ---- copies only when needed ---- */
 
-static bool has_format(const tp_tensor *t, tp_format format)
-{
-    return format == TP_FORMAT_CONTIGUOUS ? tp_tensor_is_contiguous(t) : format == TP_FORMAT_PRESERVE || tp_tensor_is_channels_last(t);
-}
-
 TP_HOOK_D(tp_d_contiguous)
 {
     tp_scope s = { 0 };
@@ -283,7 +278,7 @@ TP_HOOK_D(tp_d_contiguous)
     (void)op;
     if (format == TP_FORMAT_PRESERVE)
         return tp_fail(TP_ERR_RUNTIME, "preserve memory format is unsupported by the contiguous operator");
-    if (has_format(arg[0].tensor, format)) {
+    if (tp_tensor_has_format(arg[0].tensor, format)) {
         result[0] = tp_value_ref(arg[0]);
         return true;
     }
