@@ -44,7 +44,6 @@ static bool may_write_directly(const run *r, int output)
                 return false;
         written = written || p->step[i].to == reg;
     }
-    /* Another output stored earlier could be an input of this memory only if it were the same memory: not allowed. */
     return true;
 }
 
