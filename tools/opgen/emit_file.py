@@ -1,5 +1,6 @@
 """One .op file becomes one .c file."""
 from . import emit_formulas, emit_infer
+from .ast import Mistake
 from .emit_tables import Tables
 
 HOOKS = {"k": "K", "c": "C", "s": "S", "d": "D", "v": "V", "j": "J"}
@@ -27,6 +28,8 @@ def emit_entry(tables, world, op):
         if not infer:
             functions["infer"] = "tp_infer_pointwise"
             functions["infer_sym"] = "tp_infer_pointwise_sym"
+    elif tables.run_name(op) in ("tp_run_kernel", "tp_run_reduction", f"{symbol}_run") and not infer:
+        raise Mistake(model.where, "a kernel fills results: 'result' must say what they are, as tensor(dtype, sizes, …)")
     if model.column("reduce"):
         out += tables.reducing(op)
     if infer:

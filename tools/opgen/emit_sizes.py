@@ -393,6 +393,8 @@ class Sizes:
     def on_Unary(self, node):
         v = self.compile(node.of)
         if node.op == "not":
+            if v.text in ("true", "false"):
+                return Val("bool", "false" if v.text == "true" else "true")
             return Val("bool", f"!{self.as_bool(v, node.of)}" if v.kind == "bool" and simple(v.text) else f"!({self.as_bool(v, node.of)})")
         if v.kind == "sym":
             return Val("sym", f"tp_sym_neg({v.text})")
@@ -405,8 +407,12 @@ class Sizes:
     def on_Binary(self, node):
         if node.op in ("and", "or"):
             left = self.as_bool(self.compile(node.left), node.left)
+            if left in ("true", "false"):
+                return Val("bool", left) if (left == "true") == (node.op == "or") else self.compile(node.right)
             right, body = self.within(lambda: Val("bool", self.as_bool(self.compile(node.right), node.right)))
             sign = "&&" if node.op == "and" else "||"
+            if right.text in ("true", "false") and not body:
+                return Val("bool", right.text) if (right.text == "true") == (node.op == "or") else Val("bool", left)
             if not body:
                 return Val("bool", f"({left} {sign} {right.text})")
             self.body.depth += 1

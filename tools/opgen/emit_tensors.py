@@ -264,7 +264,7 @@ class Tensors(Sizes):
 
     def options_of(self, of):
         return Val("options", items=[Val("dtype", f"tp_dtype_of({of.text})"), Val("layout", "0"),
-                                     Val("device", f"tp_device_of({of.text})"), Val("bool", "false")])
+                                     Val("device", f"tp_device_of({of.text})"), Val("none")])
 
     def kept(self, text, hint):
         """A tensor that a helper of scope.h gives, in a variable."""

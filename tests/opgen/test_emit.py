@@ -1,0 +1,115 @@
+"""What entries become: fragments of C that must be there, and whole files that must compile without a warning."""
+import os
+import subprocess
+
+import pytest
+
+SIN = """op sin(Tensor self) -> Tensor
+    like    pointwise float
+    expr    sin(self)
+    deriv self = cos(self)
+op cos(Tensor self) -> Tensor
+    like    pointwise float
+    expr    cos(self)
+op mul.Tensor(Tensor self, Tensor other) -> Tensor
+    also    scalar(other) as mul.Scalar
+    like    pointwise promote(self, other)
+    numbers other
+    expr    self * other
+"""
+
+
+def test_a_tile_program(generate):
+    c = generate("op f(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor\n    like pointwise promote(self, other)\n"
+                 "    expr    self + alpha * other\n")
+    assert "{ TP_PRIM_mul, 3, 2, 1, 0 }" in c and "{ TP_PRIM_add, 4, 0, 3, 0 }" in c
+    assert ".promotion = TP_PROMOTE, .to = TP_DTYPE_NONE, .promoting = 0x3, .form_count = 1" in c
+
+
+def test_equal_subexpressions_are_one_register(generate):
+    c = generate("op f(Tensor self) -> Tensor\n    like pointwise float\n    expr exp(self) / (1 + exp(self))\n")
+    assert c.count("TP_PRIM_exp") == 1
+
+
+def test_static_conditions_choose_a_form(generate):
+    c = generate("op f(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor\n    like pointwise promote(self, min, max)\n"
+                 "    let low = has(min) ? maximum(self, min) : self\n    expr has(max) ? minimum(low, max) : low\n")
+    assert ".form_count = 4" in c and ".select = f_select" in c and "if (arg[1].tag != TP_NONE)" in c
+
+
+def test_a_shape_rule_is_emitted_twice(generate):
+    c = generate("op f(Tensor self, int dim) -> Tensor\n    like opaque\n    check self.dim() > 0 : index \"got {} dims\", self.dim()\n"
+                 "    result = tensor(self.dtype, [self.size(dim)*2, *self.sizes()[1:]])\n    kernel tp_k_f\n")
+    assert "tp_ints_add(&list, ((tp_ints_size(self, dim, &bad) * 2)));" in c
+    assert "tp_syms_add(&list, tp_sym_mul(tp_syms_size(self, dim, &bad), tp_sym_int(2)));" in c
+    assert 'tp_fail_with(TP_ERR_INDEX, "got {} dims", 1' in c
+
+
+def test_a_derivative_becomes_backward_and_jvp(generate):
+    c = generate(SIN)
+    assert "tp_value cos_ = tp_scope_call(&s, &tp_op_cos, (tp_value[]){ b->saved[0] });" in c
+    assert "tp_value conjugate = tp_scope_conj(&s, cos_);" in c
+    assert "tp_value mul = tp_scope_call(&s, &tp_op_mul_Tensor, (tp_value[]){ b->g[0], conjugate });" in c
+    assert '.backward_name = "SinBackward0"' in c and ".jvp = sin_jvp" in c
+
+
+@pytest.mark.parametrize("formula, saves", [
+    ("mul(g, self)", "{ TP_SAVE_ARG, 0, 0x1 }"),
+    ("mul(g, result)", "{ TP_SAVE_RESULT, 0, 0x1 }"),
+    ("mul(g, len(self.sizes()))", "{ TP_SAVE_SIZES, 0, 0x1 }"),
+    ("twice(g, self)", "{ TP_SAVE_SIZES, 0, 0x1 }"),
+])
+def test_only_what_a_formula_reads_is_saved(generate, formula, saves):
+    c = generate(SIN + "fn twice(g, x) = mul(g, x.size(0))\nop f(Tensor self) -> Tensor\n    like pointwise float\n"
+                 f"    expr self\n    grad self = {formula}\n")
+    assert f"static const tp_save f_save[] = {{ {saves} }};" in c
+
+
+@pytest.mark.parametrize("call, op", [
+    ("mul(self, 2)", "mul_Tensor"),             # a literal goes into the Tensor slot
+    ("mul(self, alpha)", "mul_Scalar"),         # an argument declared Scalar into the Scalar slot
+    ("mul(self, self.size(0))", "mul_Scalar"),
+    ("mul(self, self)", "mul_Tensor"),
+    ("mul.Tensor(self, alpha)", "mul_Tensor"),
+    ("self * self", "mul_Tensor"),
+])
+def test_overloads(generate, call, op):
+    c = generate(SIN + f"op f(Tensor self, Scalar alpha) -> Tensor\n    like composite\n    decomp {call}\n")
+    assert f"&tp_op_{op}, (tp_value[])" in c.split("f_open")[1]
+
+
+def test_gradients_run_in_alphabetical_order(generate):
+    c = generate(SIN + "op f(Tensor self, Tensor other) -> Tensor\n    like pointwise promote(self, other)\n    expr self * other\n"
+                 "    grad self = mul(g, other)\n    grad other = mul(g, self)\n")
+    body = c.split("f_backward(tp_backward *b)")[1]
+    assert body.index("b->wanted >> 1") < body.index("b->wanted >> 0")
+
+
+def test_an_op_nobody_defines_says_so(generate):
+    c = generate("op f(Tensor self) -> Tensor\n    like composite\n    decomp elsewhere(self)\n")
+    assert 'tp_scope_missing(&s, "elsewhere")' in c
+
+
+def compiles(folder, root, name):
+    return subprocess.run(["gcc", "-std=c17", "-fsyntax-only", "-Werror", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-I",
+                           os.path.join(root, "src"), "-I", str(folder), str(folder / "gen" / name)], capture_output=True, text=True)
+
+
+def test_the_hard_entries_compile_without_a_warning(tmp_path, root):
+    from opgen.__main__ import main
+    source = os.path.join(root, "tests", "opgen", "hard.op")
+    prims = os.path.join(root, "src", "tile", "prims.def")
+    assert main(["--prims", prims, "--root", root, "--out", str(tmp_path / "gen"), source]) == 0
+    for name in ("ops_hard.c", "ops_table.c"):
+        done = compiles(tmp_path, root, name)
+        assert done.returncode == 0, done.stderr
+
+
+def test_an_unchanged_file_is_left_alone(tmp_path, root):
+    from opgen.__main__ import main
+    source = os.path.join(root, "tests", "opgen", "hard.op")
+    arguments = ["--prims", os.path.join(root, "src", "tile", "prims.def"), "--root", root, "--out", str(tmp_path), source]
+    assert main(arguments) == 0
+    os.utime(tmp_path / "ops_hard.c", (1, 1))
+    assert main(arguments) == 0
+    assert os.stat(tmp_path / "ops_hard.c").st_mtime == 1

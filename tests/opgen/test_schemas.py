@@ -1,0 +1,49 @@
+"""Schemas are read and written to the letter, and variants have PyTorch's names."""
+import pytest
+
+SCHEMAS = [
+    "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+    "aten::index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)",
+    "aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]",
+    "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    "aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+    "aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
+    "float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor",
+    "aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor",
+    "aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], "
+    "SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor",
+    "aten::dropout(Tensor input, float p, bool train) -> Tensor",
+]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_round_trip(schema):
+    from opgen.grammar import Parser, tokens_of
+    assert str(Parser(tokens_of(schema, "x.op", 1), "x.op").schema()) == schema
+
+
+VARIANTS = [
+    ("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", "inplace, out as add.out, scalar(other) as add.Scalar", [
+        "add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
+        "add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+        "add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
+        "add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
+        "add.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)"]),
+    ("sin(Tensor self) -> Tensor", "inplace, out", [
+        "sin_(Tensor(a!) self) -> Tensor(a!)", "sin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"]),
+    ("sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", "out as sort.values", [
+        "sort.values(Tensor self, int dim=-1, bool descending=False, *, Tensor(a!) values, Tensor(b!) indices) -> "
+        "(Tensor(a!) values, Tensor(b!) indices)"]),
+    ("max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", "out as max.dim_max(max, max_values)", [
+        "max.dim_max(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) max, Tensor(b!) max_values) -> "
+        "(Tensor(a!) values, Tensor(b!) indices)"]),
+    ("copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)", "functional as copy, out as copy.out", [
+        "copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
+        "copy.out(Tensor self, Tensor src, bool non_blocking=False, *, Tensor(a!) out) -> Tensor(a!)"]),
+]
+
+
+@pytest.mark.parametrize("schema, also, want", VARIANTS)
+def test_variants(world, schema, also, want):
+    made = world(f"op {schema}\n    also    {also}\n    like    opaque\n")
+    assert [str(op.schema)[len("aten::"):] for op in made.files[0].ops[1:]] == want
