@@ -55,11 +55,11 @@ static void pick_chunk(void *pointer, int64_t index, int64_t count)
 #undef PICK
 }
 
-static bool pick_rows(const tp_tensor *from, int64_t dim, const tp_tensor *index, tp_tensor *out)
+static bool pick_rows(const tp_tensor *from, int64_t dim, const tp_tensor *index, const char *error, tp_tensor *out)
 {
     tp_along a = tp_along_dim(from, dim);
     size_t element = tp_dtype_bytes((tp_dtype)from->dtype);
-    int64_t *place = read_indices(index, a.size, false, "index out of range in self");
+    int64_t *place = read_indices(index, a.size, false, error);
     tp_tensor *dense = place ? tp_contiguous(from) : NULL, *to = dense ? tp_dense_out(out, (tp_dtype)from->dtype) : NULL;
     if (to && to->numel) {
         rows r = { place, tp_tensor_data(dense), tp_tensor_data(to), a.outer, a.size, index->numel, (size_t)a.inner * element };
@@ -73,13 +73,14 @@ static bool pick_rows(const tp_tensor *from, int64_t dim, const tp_tensor *index
 /* index_select(self, dim, index) */
 TP_HOOK_K(tp_k_index_select)
 {
-    return pick_rows(arg[0].tensor, tp_as_int(arg[1]), arg[2].tensor, out[0]);
+    const char *error = arg[0].tensor->ndim > 1 ? "INDICES element is out of DATA bounds, id=%lld axis_dim=%lld" : "index out of range in self";
+    return pick_rows(arg[0].tensor, tp_as_int(arg[1]), arg[2].tensor, error, out[0]);
 }
 
 /* embedding(weight, indices, …) */
 TP_HOOK_K(tp_k_embedding)
 {
-    return pick_rows(arg[0].tensor, 0, arg[1].tensor, out[0]);
+    return pick_rows(arg[0].tensor, 0, arg[1].tensor, "index out of range in self", out[0]);
 }
 
 /* ---- gradients of embedding: rows are summed into a table ---- */

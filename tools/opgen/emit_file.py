@@ -37,7 +37,8 @@ def emit_entry(tables, world, op):
             name, text = emit_infer.emit_infer(model, world, symbol, symbolic)
             functions[field] = name
             out.append(text.rstrip("\n"))
-    elif model.columns_of("check") or model.column("dtypes"):
+    opened = bool(model.decomps) and not kernel and not model.exprs and not model.column("reduce")     # runs by its decomposition
+    if (not infer or opened) and (model.columns_of("check") or model.column("dtypes")):
         name, text = emit_infer.emit_check(model, world, symbol)
         functions["check"] = name
         out.append(text.rstrip("\n"))

@@ -414,7 +414,7 @@ def emit_deriv_jvp(t, model):
 def emit_functions(op, world, functions):
     """Text of the functions over tensors of an entry, and the fields of tp_op they fill."""
     model, symbol, out, fields = op.entry, op.symbol, [], {}
-    check = functions.get("check") if model.kind == "composite" or model.columns_of("results") else None
+    check = functions.get("check") if model.kind == "composite" or model.columns_of("results") or "infer" in functions else None
 
     def put(field, made):
         name, text = made

@@ -16,8 +16,17 @@ static bool count_integers(tp_sym start, tp_sym end, int64_t step, tp_syms *out)
     return !bad;
 }
 
-static bool count_range(tp_value start, tp_value end, tp_value step, tp_syms *out)
+/* Integers are cut before they are counted when the result has an integral type. */
+static tp_value cut(tp_value v, tp_value dtype)
 {
+    return v.tag == TP_FLOAT && dtype.tag == TP_DTYPE_VALUE && tp_dtype_is_integral((tp_dtype)dtype.i) ? tp_int((int64_t)v.f) : v;
+}
+
+static bool count_range(tp_value start, tp_value end, tp_value step, tp_value dtype, tp_syms *out)
+{
+    start = cut(start, dtype);
+    end = cut(end, dtype);
+    step = cut(step, dtype);
     if (tp_number_is_integral(start) && tp_number_is_integral(end) && tp_number_is_integral(step))
         return count_integers(tp_sym_read(start), tp_sym_read(end), tp_as_int(step), out);
     double from = tp_as_double(start), to = tp_as_double(end), by = tp_as_double(step);
@@ -33,15 +42,15 @@ static bool count_range(tp_value start, tp_value end, tp_value step, tp_syms *ou
 
 TP_HOOK_S(tp_s_arange_end)
 {
-    return count_range(tp_int(0), arg[0], tp_int(1), out);
+    return count_range(tp_int(0), arg[0], tp_int(1), arg[1], out);
 }
 
 TP_HOOK_S(tp_s_arange_start)
 {
-    return count_range(arg[0], arg[1], tp_int(1), out);
+    return count_range(arg[0], arg[1], tp_int(1), arg[2], out);
 }
 
 TP_HOOK_S(tp_s_arange)
 {
-    return count_range(arg[0], arg[1], arg[2], out);
+    return count_range(arg[0], arg[1], arg[2], arg[3], out);
 }

@@ -10,6 +10,8 @@
  * of k dims stands for k vectors as long as it has true elements. */
 static bool is_mask(const tp_tensor *t) { return t->dtype == TP_b8 || t->dtype == TP_u8; }
 
+static int dims_of(const tp_tensor *index) { return index && is_mask(index) ? index->ndim : 1; }
+
 /* How many elements of a mask are true: counted when there are data, else a size of its own. */
 static tp_sym count_true(const tp_tensor *mask, bool *bad)
 {
@@ -61,12 +63,14 @@ TP_HOOK_S(tp_s_index)
     const tp_tensor *self = arg[0].tensor;
     tp_syms common = { 0 };
     bool indexed[TP_MAX_DIMS] = { false }, bad = false;
-    int dim = 0, first = -1, last = -1, count = 0;
+    int dim = 0, first = -1, last = -1, count = 0, given = 0;
+    for (uint32_t k = 0; k < tp_length(arg[1]); k++)
+        given += dims_of(tp_as_tensor(arg[1].list->item[k]));
+    if (given > self->ndim)
+        return tp_fail(TP_ERR_INDEX, "too many indices for tensor of dimension %d (got %d)", self->ndim, given);
     for (uint32_t k = 0; k < tp_length(arg[1]); k++) {
         const tp_tensor *t = tp_as_tensor(arg[1].list->item[k]);
-        int spans = t && is_mask(t) ? t->ndim : 1;
-        if (dim + spans > self->ndim)
-            return tp_fail(TP_ERR_INDEX, "too many indices for tensor of dimension %d", self->ndim);
+        int spans = dims_of(t);
         if (t) {
             tp_syms shape = tp_syms_sizes(t);
             if (is_mask(t)) {
@@ -179,6 +183,22 @@ TP_HOOK_D(tp_d_cat_backward)
     return tp_scope_end(&s);
 }
 
+TP_HOOK_C(tp_c_stack)
+{
+    const tp_list *l = arg[0].list;
+    bool bad = false;
+    if (!l->count)
+        return tp_fail(TP_ERR_RUNTIME, "stack expects a non-empty TensorList");
+    const tp_tensor *model = l->item[0].tensor;
+    for (uint32_t k = 1; k < l->count && !bad; k++) {
+        tp_syms a = tp_syms_sizes(model), b = tp_syms_sizes(l->item[k].tensor);
+        if (!tp_syms_equal(&a, &b, &bad) && !bad)
+            return tp_fail_with(TP_ERR_RUNTIME, "stack expects each tensor to be equal size, but got {} at entry 0 and {} at entry {}", 3,
+                                (tp_value[]){ tp_value_of_syms(&a), tp_value_of_syms(&b), tp_int(k) });
+    }
+    return !bad;
+}
+
 /* stack(tensors, dim): a new dim, as long as the list, where `dim` says. */
 TP_HOOK_S(tp_s_stack)
 {
@@ -186,12 +206,6 @@ TP_HOOK_S(tp_s_stack)
     const tp_tensor *model = l->item[0].tensor;
     bool bad = false;
     int64_t dim = tp_wrap(tp_as_int(arg[1]), model->ndim + 1, &bad);
-    for (uint32_t k = 1; k < l->count && !bad; k++) {
-        tp_syms a = tp_syms_sizes(model), b = tp_syms_sizes(l->item[k].tensor);
-        if (!tp_syms_equal(&a, &b, &bad) && !bad)
-            return tp_fail_with(TP_ERR_RUNTIME, "stack expects each tensor to be equal size, but got {} at entry 0 and {} at entry {}", 3,
-                                (tp_value[]){ tp_value_of_syms(&a), tp_value_of_syms(&b), tp_int(k) });
-    }
     out->count = 0;
     for (int i = 0; i <= model->ndim && !bad; i++) {
         if (i == dim)
