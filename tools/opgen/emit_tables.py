@@ -43,11 +43,7 @@ class Tables:
             return f"{{ .tag = TP_FLOAT, .f = {text} }}"
         if d.kind == "int" and type.base == "MemoryFormat":
             return f"{{ .tag = TP_FORMAT_VALUE, .i = {d.value} }}"
-<<<<<<< HEAD
         if d.kind == "int" and type.base == "ScalarType":      # PyTorch's number of the type, which dtype.def follows
-=======
-        if d.kind == "int" and type.base == "ScalarType":       # numbered as dtype.def is
->>>>>>> kernels
             return f"{{ .tag = TP_DTYPE_VALUE, .i = {d.value} }}"
         if d.kind == "int":
             return f"{{ .tag = TP_INT, .i = {d.value if abs(d.value) < 2**31 else f'INT64_C({d.value})'} }}"
