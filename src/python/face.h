@@ -64,6 +64,7 @@ typedef struct face_state {
     tensor_object *free_wrapper;    /* linked through `tensor` */
     int free_wrapper_count;
     PyObject *function_sets, *method_sets, *nn_sets;    /* dicts: name -> op_set */
+    struct op_set *slot_set[64];    /* borrowed from the dicts: what operators call, NULL until first used */
     const tp_op *op_select, *op_slice, *op_unsqueeze, *op_alias, *op_index, *op_index_put, *op_copy, *op_fill, *op_expand,
                 *op_view;       /* borrowed, NULL where this build has none: what indexing calls */
 } face_state;
@@ -238,6 +239,7 @@ struct tp_generator *face_generator_of(PyObject *o);  /* borrowed */
 PyObject *face_generator(struct tp_generator *g);    /* takes a count of its own */
 bool face_autograd_init(PyObject *module);          /* autograd.c */
 bool face_function_init(PyObject *module);          /* autograd_function.c */
+bool face_saved_init(PyObject *module);             /* autograd_saved.c */
 struct tp_grad_node;
 PyObject *face_node(struct tp_grad_node *n);        /* grad_fn as Python sees it; NULL is None */
 struct tp_grad_node *face_node_of(PyObject *o);     /* borrowed */

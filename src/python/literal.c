@@ -246,6 +246,8 @@ static PyObject *from_tensor(PyObject *taken, tp_dtype dtype, tp_device device, 
 
 PyObject *face_literal(PyObject *data, tp_dtype dtype, tp_device device, bool copy)
 {
+    if (PyList_CheckExact(data) || PyTuple_CheckExact(data) || PyFloat_Check(data) || PyLong_Check(data))
+        return from_nest(data, dtype, device);
     if (face_is_tensor(data))
         return from_tensor(Py_NewRef(data), dtype, device, copy);
     if (face_is_array(data) || PyObject_HasAttrString(data, "__array_interface__"))

@@ -63,11 +63,26 @@ static inline bool both_plain(const tp_tensor *x, const tp_tensor *y)
 static inline bool spread(PyObject *number, uint8_t d, int64_t n, void *out)
 {
     double value;
-    if (PyFloat_CheckExact(number))
+    int overflow = 0;
+    long long whole = 0;
+    bool integer = PyLong_CheckExact(number);
+    if (integer) {
+        whole = PyLong_AsLongLongAndOverflow(number, &overflow);
+        value = (double)whole;
+        if (overflow || whole > INT32_MAX || whole < INT32_MIN)
+            return false;
+    } else if (PyFloat_CheckExact(number)) {
         value = PyFloat_AS_DOUBLE(number);
-    else
+    } else {
         return false;
-    if (d == TP_f32)
+    }
+    if (integer && d == TP_i64)
+        for (int64_t i = 0; i < n; i++)
+            ((int64_t *)out)[i] = whole;
+    else if (integer && d == TP_i32)
+        for (int64_t i = 0; i < n; i++)
+            ((int32_t *)out)[i] = (int32_t)whole;
+    else if (d == TP_f32)
         for (int64_t i = 0; i < n; i++)
             ((float *)out)[i] = (float)value;
     else if (d == TP_f64)
@@ -169,8 +184,8 @@ int face_quick_slot(const char *name)
 /* ---- the op ---- */
 static PyObject *call_slot(slot_op slot, PyObject *a, PyObject *b)
 {
-    op_set *set = face_method_set(slot_names[slot]);
-    if (!set)
+    op_set *set = face.slot_set[slot];
+    if (!set && !(set = face.slot_set[slot] = face_method_set(slot_names[slot])))
         return NULL;
     return set->face == 1 ? face_call_set(set, a, &b, b != NULL, NULL)
                           : face_call_set(set, NULL, (PyObject *[]){ a, b }, 1 + (b != NULL), NULL);

@@ -25,6 +25,43 @@ static bool poll_interrupt(void)
     return quiet || face_foreign();
 }
 
+static bool warn(const char *text)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    bool fine = PyErr_WarnEx(PyExc_UserWarning, text, 1) == 0;
+    PyGILState_Release(state);
+    return fine || face_foreign();
+}
+
+/* The lines of the user's program that lead here, as traceback.format_stack gives them. */
+static tp_handle *capture_stack(void)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *module = PyImport_ImportModule("traceback");
+    PyObject *lines = module ? PyObject_CallMethod(module, "format_stack", NULL) : NULL;
+    tp_handle *handle = lines ? face_handle_new(lines) : NULL;
+    PyErr_Clear();
+    Py_XDECREF(module);
+    Py_XDECREF(lines);
+    PyGILState_Release(state);
+    return handle;
+}
+
+static bool report_stack(const char *node, tp_handle *stack)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *empty = PyUnicode_FromString(""), *text = empty && stack ? PyUnicode_Join(empty, stack->object) : NULL;
+    bool fine;
+    if (text)
+        fine = PyErr_WarnFormat(PyExc_UserWarning, 1, "Error detected in %s. Traceback of forward call that caused the error:\n%U", node, text) == 0;
+    else
+        fine = PyErr_WarnFormat(PyExc_UserWarning, 1, "Error detected in %s. No forward pass information available. Enable detect anomaly during forward pass for more information.", node) == 0;
+    Py_XDECREF(empty);
+    Py_XDECREF(text);
+    PyGILState_Release(state);
+    return fine || face_foreign();
+}
+
 static void release_gil(void **state)
 {
     *state = PyGILState_Check() ? PyEval_SaveThread() : NULL;
@@ -46,6 +83,9 @@ void face_wrap_init(void)
         .drop = drop,
         .may_touch = may_touch,
         .poll_interrupt = poll_interrupt,
+        .capture_stack = capture_stack,
+        .report_stack = report_stack,
+        .warn = warn,
         .release_gil = release_gil,
         .restore_gil = restore_gil,
     };

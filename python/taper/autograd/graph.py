@@ -23,7 +23,7 @@ class saved_tensors_hooks:
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
 
     def __enter__(self):
-        _C._push_saved_hooks(self.pack_hook, self.unpack_hook)
+        _C._push_saved_hooks((self.pack_hook, self.unpack_hook))
 
     def __exit__(self, *error):
         _C._pop_saved_hooks()
@@ -37,3 +37,16 @@ class save_on_cpu(saved_tensors_hooks):
 def increment_version(tensor):
     for t in (tensor if isinstance(tensor, (list, tuple)) else [tensor]):
         _C._bump_version(t)
+
+
+class disable_saved_tensors_hooks:
+    """Hooks of saved tensors raise with this message inside."""
+
+    def __init__(self, error_message):
+        self.error_message = error_message
+
+    def __enter__(self):
+        _C._disable_saved_hooks(self.error_message)
+
+    def __exit__(self, *error):
+        _C._pop_saved_hooks()
