@@ -18,7 +18,7 @@ static void *counted(void *p)
 {
     if (!p)
         return tp_fail_memory();
-    atomic_fetch_add_explicit(&tp_the_runtime.allocations_live, 1, memory_order_relaxed);
+    tp_count_allocation(1);
     return p;
 }
 
@@ -60,6 +60,6 @@ void tp_free(void *p)
 {
     if (!p)
         return;
-    atomic_fetch_sub_explicit(&tp_the_runtime.allocations_live, 1, memory_order_relaxed);
+    tp_count_allocation(-1);
     free(p);
 }

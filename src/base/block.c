@@ -61,7 +61,7 @@ static void *aligned(size_t bytes)
         return tp_fail(TP_ERR_RUNTIME, "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate %zu bytes. Error code 12 (Cannot allocate memory)", bytes);
     if (alignment > ALIGNMENT)
         madvise(p, whole, MADV_HUGEPAGE);
-    atomic_fetch_add_explicit(&tp_the_runtime.allocations_live, 1, memory_order_relaxed);
+    tp_count_allocation(1);
     return p;
 }
 
@@ -80,7 +80,7 @@ void *tp_block_new(size_t bytes)
     }
     pthread_mutex_unlock(&blocks()->lock);
     if (found) {
-        atomic_fetch_add_explicit(&tp_the_runtime.allocations_live, 1, memory_order_relaxed);
+        tp_count_allocation(1);
         return found;
     }
     return aligned(rounded);
@@ -90,7 +90,7 @@ void tp_block_free(void *block, size_t bytes)
 {
     if (!block)
         return;
-    atomic_fetch_sub_explicit(&tp_the_runtime.allocations_live, 1, memory_order_relaxed);
+    tp_count_allocation(-1);
     if (bytes >= CACHE_FROM) {
         size_t rounded;
         int c = class_of(bytes, &rounded);

@@ -38,7 +38,8 @@ typedef struct tp_runtime {
     atomic_uint_fast64_t sequence;          /* of tape nodes */
     atomic_int      thread_limit;           /* set_num_threads; 0: as many as the machine lends us */
     atomic_llong    allocation_fuse;        /* tests: the n-th allocation from now fails; negative: never */
-    atomic_llong    allocations_live;       /* blocks handed out and not yet freed, for leak checks */
+    atomic_llong    allocations_live;       /* blocks handed out and not yet freed, while `counting` */
+    bool            counting;               /* leak checks: a locked add at each allocation is worth 5 ns */
     int             instruction_set;        /* tp_isa, from CPUID or TAPER_ISA */
     int             default_dtype;          /* of float literals and factories; tp_dtype */
     atomic_int      deterministic;          /* use_deterministic_algorithms: 0 off, 1 on, 2 warn only */
@@ -74,6 +75,13 @@ typedef struct tp_thread {
  * with the initial-exec model, because the dispatcher reads it on every call. */
 TP_API extern tp_runtime tp_the_runtime;
 TP_API extern _Thread_local tp_thread tp_self __attribute__((tls_model("initial-exec")));
+
+/* Notes an allocation (+1) or its end (-1) for leak checks. */
+static inline void tp_count_allocation(int change)
+{
+    if (TP_UNLIKELY(tp_the_runtime.counting))
+        atomic_fetch_add_explicit(&tp_the_runtime.allocations_live, change, memory_order_relaxed);
+}
 
 /* Counts the thread's recycled structs back to the allocator; called by the thread's end and by leak checks. */
 TP_API void tp_thread_trim(void);

@@ -49,6 +49,7 @@ int tp_test_main(const tp_test *tests, size_t count, int argc, char **argv)
     bool sweeping = argc > 1 && strcmp(argv[1], "--sweep") == 0;
     int failed = 0;
     setvbuf(stdout, NULL, _IOLBF, 0);
+    tp_the_runtime.counting = true;
     printf("1..%zu\n", count);
     for (size_t i = 0; i < count; i++) {
         bool ok = plain(&tests[i]) && (!sweeping || !tests[i].sweep || sweep(&tests[i]));

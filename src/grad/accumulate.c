@@ -94,11 +94,29 @@ static bool accumulate_apply(tp_grad_node *n, const tp_value *g, tp_value *out)
     return ok;
 }
 
-static void accumulate_leave(tp_grad_node *n)
+/* When the last graph lets go, the leaf keeps its node for the next one: a weight is used in every step. The node then no
+ * longer counts the leaf (`leaf` NULL says so), hence no cycle. A node with hooks of its own is not worth keeping. */
+static bool accumulate_leave(tp_grad_node *n)
 {
     tp_tensor *leaf = self_of(n)->leaf;
-    if (leaf && leaf->autograd && leaf->autograd->accumulate == n)
-        leaf->autograd->accumulate = NULL;
+    tp_autograd *a = leaf ? leaf->autograd : NULL;
+    if (!a || a->accumulate != n)
+        return false;
+    if (n->wrapper || n->pre_hooks || n->post_hooks || n->metadata || atomic_load(&leaf->refs) == 1) {
+        a->accumulate = NULL;
+        return false;
+    }
+    self_of(n)->leaf = NULL;
+    atomic_store(&n->refs, 0);
+    tp_tensor_unref(leaf);
+    return true;
+}
+
+void tp_accumulate_forget(tp_autograd *a)
+{
+    if (a->accumulate && !self_of(a->accumulate)->leaf)
+        tp_grad_node_bury(a->accumulate);
+    a->accumulate = NULL;
 }
 
 static void accumulate_free(tp_grad_node *n)
@@ -120,8 +138,13 @@ const tp_grad_kind tp_accumulate_kind = { .apply = accumulate_apply, .leave = ac
 tp_grad_node *tp_accumulate_node_of(tp_tensor *leaf)
 {
     tp_autograd *a = leaf->autograd;
-    if (a->accumulate)
+    if (a->accumulate && self_of(a->accumulate)->leaf)
         return tp_grad_node_ref(a->accumulate);
+    if (a->accumulate) {
+        self_of(a->accumulate)->leaf = tp_tensor_ref(leaf);
+        atomic_store(&a->accumulate->refs, 1);
+        return a->accumulate;
+    }
     tp_grad_node *n = tp_grad_node_new(&tp_accumulate_kind, sizeof(tp_accumulate_node), 0, 1);
     if (!n)
         return NULL;

@@ -4,10 +4,12 @@
 
 #include "grad/tape.h"
 
+void tp_grad_node_bury(tp_grad_node *n);                /* node.c: frees it now, parts that hold others included */
 void tp_hooks_free(tp_hook *list);                      /* node.c */
 const char *tp_grad_node_title(const tp_grad_node *n, char out[64]);   /* node.c: "Exp" of ExpBackward0, for messages */
 void tp_grad_mark(tp_tensor *t);                        /* tensor_grad.c: sets or clears the layer's key */
 TP_CHECK tp_grad_node *tp_accumulate_node_of(tp_tensor *leaf);     /* accumulate.c; counted */
+void tp_accumulate_forget(tp_autograd *a);              /* accumulate.c: the leaf dies with a node it keeps */
 /* layer.c: a node for a call, with its edges and the arguments it saves; NULL: failed. */
 TP_CHECK tp_op_node *tp_op_node_new(const tp_op *op, const tp_value *arg, uint32_t slots);
 TP_CHECK bool tp_op_node_save_results(tp_op_node *n, const tp_value *result);

@@ -59,7 +59,7 @@ static void drop_hooks(tp_hook *h)
     }
 }
 
-static void bury(tp_grad_node *n)
+void tp_grad_node_bury(tp_grad_node *n)
 {
     if (n->kind->release)
         n->kind->release(n);
@@ -88,8 +88,8 @@ static void bury(tp_grad_node *n)
 void tp_grad_node_free(tp_grad_node *n)
 {
     tp_thread *self = &tp_self;
-    if (n->kind->leave)
-        n->kind->leave(n);
+    if (n->kind->leave && n->kind->leave(n))
+        return;
     n->wrapper = self->dying;
     self->dying = n;
     if (self->burying)
@@ -98,7 +98,7 @@ void tp_grad_node_free(tp_grad_node *n)
     while ((n = self->dying)) {
         self->dying = n->wrapper;
         n->wrapper = NULL;
-        bury(n);
+        tp_grad_node_bury(n);
     }
     self->burying = false;
 }

@@ -45,7 +45,7 @@ typedef struct tp_grad_kind {
     bool (*apply)(tp_grad_node *n, const tp_value *g, tp_value *out);
     void (*release)(tp_grad_node *n);               /* forget what was saved; may be NULL */
     void (*free)(tp_grad_node *n);                  /* fini of the kind's own fields; may be NULL */
-    void (*leave)(tp_grad_node *n);                 /* the last owner is gone: let no one find it; may be NULL */
+    bool (*leave)(tp_grad_node *n);                 /* the last owner is gone; true: somebody keeps it after all; may be NULL */
     const char *(*name)(const tp_grad_node *n);     /* "AddBackward0" */
     bool undefined_ok;                              /* apply takes undefined gradients as they are */
 } tp_grad_kind;
@@ -76,7 +76,7 @@ typedef struct tp_autograd {
     atomic_uint   version;          /* when own_version */
     tp_tensor    *grad;             /* counted, may be NULL */
     tp_grad_node *grad_fn;          /* counted, may be NULL */
-    tp_grad_node *accumulate;       /* borrowed, may be NULL: the leaf's AccumulateGrad while it lives */
+    tp_grad_node *accumulate;       /* may be NULL: the leaf's AccumulateGrad; borrowed while a graph counts it, then owned */
     tp_hook      *hooks;            /* of a leaf: run by AccumulateGrad; others sit in slot_hooks */
     tp_hook      *post_accumulate;  /* register_post_accumulate_grad_hook */
     tp_tensor    *view_base;        /* counted, may be NULL: the tensor this is a view of, never itself a view */

@@ -5,6 +5,35 @@
 #include "grad/internal.h"
 #include "grad/tape.h"
 
+enum { FREE_SLOT = 2, MOST_FREE = 64 };
+
+/* Every result of a recorded call has one: they are recycled per thread. */
+static tp_autograd *fresh(void)
+{
+    tp_thread *self = &tp_self;
+    tp_autograd *a = self->free_list[FREE_SLOT];
+    if (!a || atomic_load_explicit(&tp_the_runtime.allocation_fuse, memory_order_relaxed) >= 0)
+        return tp_alloc_zero(sizeof *a);
+    self->free_list[FREE_SLOT] = *(void **)a;
+    self->free_count[FREE_SLOT]--;
+    tp_count_allocation(1);
+    memset(a, 0, sizeof *a);
+    return a;
+}
+
+static void recycle(tp_autograd *a)
+{
+    tp_thread *self = &tp_self;
+    if (self->free_count[FREE_SLOT] >= MOST_FREE) {
+        tp_free(a);
+        return;
+    }
+    *(void **)a = self->free_list[FREE_SLOT];
+    self->free_list[FREE_SLOT] = a;
+    self->free_count[FREE_SLOT]++;
+    tp_count_allocation(-1);
+}
+
 static void free_autograd(void *self)
 {
     tp_autograd *a = self;
@@ -17,8 +46,9 @@ static void free_autograd(void *self)
     tp_hooks_free(a->post_accumulate);
     if (a->python)
         tp_value_unref((tp_value){ .tag = TP_HANDLE, .handle = a->python });
+    tp_accumulate_forget(a);
     tp_grad_node *made_by = a->grad_fn;
-    tp_free(a);
+    recycle(a);
     tp_grad_node_unref(made_by);
 }
 
@@ -26,7 +56,7 @@ tp_autograd *tp_autograd_of(tp_tensor *t)
 {
     if (t->autograd)
         return t->autograd;
-    tp_autograd *a = tp_alloc_zero(sizeof *a);
+    tp_autograd *a = fresh();
     if (!a)
         return NULL;
     a->attached.free = free_autograd;

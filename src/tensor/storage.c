@@ -17,7 +17,7 @@ static tp_storage *fresh(void)
     if (s && atomic_load_explicit(&tp_the_runtime.allocation_fuse, memory_order_relaxed) < 0) {
         t->free_list[FREE_SLOT] = *(void **)s;
         t->free_count[FREE_SLOT]--;
-        atomic_fetch_add_explicit(&tp_the_runtime.allocations_live, 1, memory_order_relaxed);
+        tp_count_allocation(1);
         return s;
     }
     return tp_block_new(sizeof *s);
@@ -33,7 +33,7 @@ static void recycle(tp_storage *s)
     *(void **)s = t->free_list[FREE_SLOT];
     t->free_list[FREE_SLOT] = s;
     t->free_count[FREE_SLOT]++;
-    atomic_fetch_sub_explicit(&tp_the_runtime.allocations_live, 1, memory_order_relaxed);
+    tp_count_allocation(-1);
 }
 
 static tp_storage *with(tp_storage *s, tp_memory kind, void *data, size_t bytes)

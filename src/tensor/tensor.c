@@ -16,7 +16,7 @@ static tp_tensor *fresh(void)
     if (t && atomic_load_explicit(&tp_the_runtime.allocation_fuse, memory_order_relaxed) < 0) {
         self->free_list[FREE_SLOT] = *(void **)t;
         self->free_count[FREE_SLOT]--;
-        atomic_fetch_add_explicit(&tp_the_runtime.allocations_live, 1, memory_order_relaxed);
+        tp_count_allocation(1);
         return t;
     }
     return tp_alloc(sizeof *t);
@@ -32,7 +32,7 @@ static void recycle(tp_tensor *t)
     *(void **)t = self->free_list[FREE_SLOT];
     self->free_list[FREE_SLOT] = t;
     self->free_count[FREE_SLOT]++;
-    atomic_fetch_sub_explicit(&tp_the_runtime.allocations_live, 1, memory_order_relaxed);
+    tp_count_allocation(-1);
 }
 
 static bool is_row_major(int ndim, const int64_t *size, const int64_t *stride)
