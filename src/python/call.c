@@ -139,8 +139,26 @@ static PyObject *run_out(op_set *set, const signature *s, call_frame *f, PyObjec
     return run_boxed(set, op, arg);
 }
 
+/* Memory is only to be had on the CPU; other devices exist while tensors are fake. */
+static bool device_exists(const signature *s, const call_frame *f)
+{
+    if (s->options < 0 || tp_self.active)
+        return true;
+    for (int i = s->options; i < s->op->arg_count; i++) {
+        tp_value v = f->value[i];
+        if (v.tag != TP_DEVICE || v.device.type <= TP_META)
+            continue;
+        PyErr_Format(PyExc_AssertionError, "Torch not compiled with %s enabled",
+                     v.device.type == TP_CUDA ? "CUDA" : v.device.type == TP_MPS ? "MPS" : "XPU");
+        return false;
+    }
+    return true;
+}
+
 PyObject *face_run_signature(op_set *set, const signature *s, call_frame *f, PyObject *out, bool requires_grad)
 {
+    if (!device_exists(s, f))
+        return NULL;
     PyObject *result = out ? run_out(set, s, f, out) : run_boxed(set, s->op, f->value);
     if (!requires_grad || !result)
         return result;

@@ -33,8 +33,10 @@ static bool parse_text(const char *text, tp_device *out)
         if (strlen(type_names[i]) == length && memcmp(type_names[i], text, length) == 0)
             type = i;
     if (type < 0) {
-        PyErr_Format(PyExc_RuntimeError, "Expected one of %s device type at start of device string: %.*s", known,
-                     (int)length, text);
+        PyObject *start = PyUnicode_DecodeUTF8(text, (Py_ssize_t)length, "replace");
+        if (start)
+            PyErr_Format(PyExc_RuntimeError, "Expected one of %s device type at start of device string: %U", known, start);
+        Py_XDECREF(start);
         return false;
     }
     char *end = NULL;

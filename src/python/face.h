@@ -13,6 +13,7 @@
 #include <Python.h>
 
 #include "ops/dispatch.h"
+#include "tensor/print.h"
 
 typedef struct tensor_object {
     PyObject_HEAD
@@ -64,6 +65,8 @@ typedef struct face_state {
     tensor_object *free_wrapper;    /* linked through `tensor` */
     int free_wrapper_count;
     PyObject *function_sets, *method_sets, *nn_sets;    /* dicts: name -> op_set */
+    tp_print_options print_options;
+    bool print_options_set;     /* false: the defaults */
     struct op_set *slot_set[64];    /* borrowed from the dicts: what operators call, NULL until first used */
     const tp_op *op_select, *op_slice, *op_unsqueeze, *op_alias, *op_index, *op_index_put, *op_copy, *op_fill, *op_expand,
                 *op_view;       /* borrowed, NULL where this build has none: what indexing calls */
@@ -105,6 +108,7 @@ PyObject *face_quick(int slot, PyObject *a, PyObject *b);   /* number_slots.c; N
 int face_quick_slot(const char *name);              /* -1: none */
 PyObject *face_parse_to(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames);
 PyObject *face_tensor_repr(PyObject *self);         /* print.c */
+bool face_print_init(PyObject *module);
 
 /* ---- dtype_objects.c, device_type.c, size_type.c ---- */
 bool face_dtypes_init(PyObject *module);

@@ -223,7 +223,7 @@ static PyObject *number_first(slot_op slot, PyObject *number, PyObject *tensor)
     PyObject *function = PyDict_GetItemString(face.function_sets, slot_names[slot]);
     if (!function)
         return face_unimplemented(slot_names[slot]);
-    if (slot == SLOT_POW || slot == SLOT_REMAINDER)
+    if (slot == SLOT_POW)
         return face_call_set((op_set *)function, NULL, (PyObject *[]){ number, tensor }, 2, NULL);
     PyObject *first = face_is_tensor(number) ? Py_NewRef(number) : number_tensor(number);
     PyObject *result = first ? face_call_set((op_set *)function, NULL, (PyObject *[]){ first, tensor }, 2, NULL) : NULL;
@@ -239,12 +239,20 @@ static PyObject *reverse_divide(PyObject *number, PyObject *tensor)
     return result;
 }
 
+static PyObject *shift_by(slot_op slot, PyObject *tensor, PyObject *number)
+{
+    PyObject *second = number_tensor(number);
+    PyObject *result = second ? call_slot(slot, tensor, second) : NULL;
+    Py_XDECREF(second);
+    return result;
+}
+
 static PyObject *binary(slot_op slot, PyObject *a, PyObject *b)
 {
     if (!is_operand(a) || !is_operand(b))
         Py_RETURN_NOTIMPLEMENTED;
     if (face_is_tensor(a))
-        return call_slot(slot, a, b);
+        return (slot == SLOT_LSHIFT || slot == SLOT_RSHIFT) && PyLong_Check(b) ? shift_by(slot, a, b) : call_slot(slot, a, b);
     switch (slot) {
     case SLOT_ADD:
     case SLOT_MUL: return call_slot(slot, b, a);

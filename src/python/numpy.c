@@ -121,13 +121,16 @@ static PyObject *from_numpy(PyObject *module, PyObject *array)
 static PyObject *from_buffer(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = { "buffer", "dtype", "count", "offset", "requires_grad", NULL };
-    PyObject *source, *dtype;
+    PyObject *source, *dtype = NULL;
     Py_ssize_t count = -1, offset = 0;
     int requires_grad = 0;
     tp_dtype d;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O$Onnp", names, &source, &dtype, &count, &offset, &requires_grad) ||
-        !face_dtype_read(dtype, &d))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$Onnp", names, &source, &dtype, &count, &offset, &requires_grad))
+        return NULL;
+    if (!dtype)
+        return PyErr_Format(PyExc_TypeError, "frombuffer() missing required keyword-only argument: 'dtype'");
+    if (!face_dtype_read(dtype, &d))
         return NULL;
     Py_buffer *b = PyMem_RawCalloc(1, sizeof *b);
     if (!b)

@@ -214,7 +214,7 @@ static PyObject *single_error(op_set *set, const signature *s, PyObject *const *
         tp_value ignored;
         int got = given && !(flat && p == 0) ? face_to_value(&f, &s->op->arg[s->order[p]], given, &ignored) : 1;
         if (got == 0)
-            wrong_type_error(set, s, p, p < count, given);
+            wrong_type_error(set, s, p, p < count && p < s->positional, given);
         if (got <= 0)
             break;
     }
@@ -242,7 +242,7 @@ static PyObject *given_text(PyObject *const *args, Py_ssize_t count, PyObject *k
 /* Which arguments fit no parameter; told only when the counts are equal and nothing is given by name. */
 static void add_reason(PyObject **text, const signature *s, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
 {
-    if (s->count + (s->out != NULL) != count || kwnames || !count)
+    if (s->count != count || s->positional != count || s->out || kwnames || !count)
         return;
     add_plain(text, "\n      didn't match because some of the arguments have invalid types: (");
     for (Py_ssize_t i = 0; i < count; i++) {

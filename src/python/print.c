@@ -1,72 +1,133 @@
-/* print.c - repr of tensors: the numbers, then what is not the default: dtype, device, requires_grad, grad_fn. */
-#include <math.h>
+/* print.c - repr of tensors: tensor/print.h lays out the numbers; here is what follows them, and the options. */
 #include <stdio.h>
 #include <string.h>
 
 #include "grad/tape.h"
 #include "python/face.h"
+#include "tensor/print.h"
 
-static void print_element(const tp_tensor *t, const char *at, tp_text *out)
+enum { MOST_SUFFIXES = 6, SUFFIX_BYTES = 256 };
+
+typedef struct suffixes {
+    char text[MOST_SUFFIXES][SUFFIX_BYTES];
+    const char *item[MOST_SUFFIXES];
+    int  count;
+} suffixes;
+
+static void add_suffix(suffixes *s, const char *format, const char *a, const char *b)
 {
-    tp_scalar s = tp_scalar_read(at, (tp_dtype)t->dtype);
-    if (s.kind == TP_KIND_BOOL)
-        tp_text_add(out, "%s", s.i ? "True" : "False");
-    else if (s.kind == TP_KIND_INTEGER)
-        tp_text_add(out, "%lld", LL(s.i));
-    else if (s.kind == TP_KIND_FLOAT)
-        tp_text_add(out, s.f == floor(s.f) && fabs(s.f) < 1e8 ? "%.0f." : "%.4f", s.f);
-    else
-        tp_text_add(out, "%.4f%+.4fj", s.c.re, s.c.im);
+    char *at = s->text[s->count];
+    snprintf(at, SUFFIX_BYTES, format, a, b);
+    s->item[s->count++] = at;
 }
 
-static void print_dim(const tp_tensor *t, int dim, const char *at, tp_text *out)
+/* A type that literals give is not named. */
+static bool is_default_type(const tp_tensor *t)
 {
-    if (dim == t->ndim) {
-        print_element(t, at, out);
-        return;
-    }
-    int64_t step = t->stride[dim] * (int64_t)tp_dtype_bytes((tp_dtype)t->dtype);
-    tp_text_add(out, "[");
-    for (int64_t i = 0; i < t->size[dim]; i++) {
-        if (i)
-            tp_text_add(out, dim + 1 == t->ndim ? ", " : ",\n%*s", dim + 1 == t->ndim ? 0 : 8 + dim, "");
-        print_dim(t, dim + 1, at + i * step, out);
-    }
-    tp_text_add(out, "]");
+    tp_dtype usual = (tp_dtype)tp_the_runtime.default_dtype;
+    return t->dtype == usual || t->dtype == tp_dtype_to_complex(usual) || t->dtype == TP_i64 || t->dtype == TP_b8;
 }
 
-static void print_suffix(tp_tensor *t, tp_text *out)
+static void collect(tp_tensor *t, suffixes *s)
 {
-    char device[16];
+    char device[16], size[SUFFIX_BYTES] = "(";
     tp_grad_node *node = NULL;
     uint32_t slot;
-    bool plain = t->dtype == tp_the_runtime.default_dtype || t->dtype == TP_i64 || t->dtype == TP_b8;
     if (t->device.type != TP_CPU)
-        tp_text_add(out, ", device='%s', size=%s", tp_device_name(t->device, device), "");
-    if (!plain)
-        tp_text_add(out, ", dtype=%s.%s", face.package, tp_dtypes[t->dtype].python);
+        add_suffix(s, "device='%s'", tp_device_name(t->device, device), "");
+    bool bodiless = t->storage->kind == TP_MEMORY_NONE;
+    if (bodiless || (t->numel == 0 && t->ndim != 1)) {
+        for (int i = 0; i < t->ndim && strlen(size) < SUFFIX_BYTES - 32; i++)
+            snprintf(size + strlen(size), 32, i ? ", %lld" : "%lld", LL(t->size[i]));
+        strcat(size, t->ndim == 1 ? ",)" : ")");
+        add_suffix(s, "size=%s", size, "");
+    }
+    if (!is_default_type(t) || (t->numel == 0 && t->dtype != tp_the_runtime.default_dtype))
+        add_suffix(s, "dtype=%s.%s", face.package, tp_dtypes[t->dtype].python);
     if (!tp_grad_fn(t, &node, &slot))
         tp_error_clear();
     if (node)
-        tp_text_add(out, ", grad_fn=<%s>", node->kind->name(node));
+        add_suffix(s, "grad_fn=<%s>", node->kind->name(node), "");
     else if (tp_requires_grad(t))
-        tp_text_add(out, ", requires_grad=True");
+        add_suffix(s, "requires_grad=True", "", "");
+}
+
+static tp_print_options current_options(void)
+{
+    return face.print_options_set ? face.print_options : TP_PRINT_DEFAULTS;
+}
+
+/* A subclass shows its own name, a parameter calls itself tensor. */
+static const char *prefix_of(PyObject *self)
+{
+    return face_is_fast(self) || (face_overrides(self) & OVERRIDES_FUNCTION) == 0 ? "tensor(" : NULL;
 }
 
 PyObject *face_tensor_repr(PyObject *self)
 {
-    tp_tensor *t = face_tensor(self);
-    tp_text out = { 0 };
     if (TP_UNLIKELY(face_overridden(self)))
         return face_override_method(self, "__repr__", NULL, 0, NULL);
-    tp_text_add(&out, "tensor(");
-    if (t->storage->kind == TP_MEMORY_NONE)
-        tp_text_add(&out, "...");
-    else
-        print_dim(t, 0, tp_tensor_data(t), &out);
-    print_suffix(t, &out);
-    tp_text_add(&out, ")");
-    PyObject *text = out.failed ? face_raise() : PyUnicode_FromStringAndSize(tp_text_read(&out), (Py_ssize_t)out.length);
+    tp_tensor *t = face_tensor(self);
+    tp_print_options options = current_options();
+    tp_text out = { 0 };
+    suffixes s = { .count = 0 };
+    char named[128];
+    const char *prefix = prefix_of(self);
+    if (!prefix) {
+        snprintf(named, sizeof named, "%s(", Py_TYPE(self)->tp_name);
+        prefix = named;
+    }
+    collect(t, &s);
+    if (t->storage->kind != TP_MEMORY_NONE) {
+        tp_tensor_print(t, &options, prefix, s.item, s.count, &out);
+    } else {
+        tp_text_add(&out, "%s...", prefix);
+        for (int i = 0; i < s.count; i++)
+            tp_text_add(&out, ", %s", s.item[i]);
+        tp_text_add(&out, ")");
+    }
+    PyObject *text = out.failed ? PyErr_NoMemory() : PyUnicode_FromStringAndSize(tp_text_read(&out), (Py_ssize_t)out.length);
     tp_text_fini(&out);
     return text;
+}
+
+/* ---- options ---- */
+static bool read_option(PyObject *options, const char *name, int64_t *out)
+{
+    PyObject *value = PyDict_GetItemString(options, name);
+    if (!value || value == Py_None)
+        return true;
+    if (PyFloat_Check(value)) {
+        *out = PyFloat_AS_DOUBLE(value) > 0x1p62 ? INT64_MAX : (int64_t)PyFloat_AS_DOUBLE(value);
+        return true;
+    }
+    return face_read_int(value, out);
+}
+
+static PyObject *set_options(PyObject *module, PyObject *options)
+{
+    (void)module;
+    tp_print_options o = TP_PRINT_DEFAULTS;
+    int64_t threshold = o.threshold, precision = o.precision, edges = o.edge_items, width = o.line_width;
+    if (!PyDict_Check(options))
+        return PyErr_Format(PyExc_TypeError, "a dict of options is wanted");
+    if (!read_option(options, "threshold", &threshold) || !read_option(options, "precision", &precision) ||
+        !read_option(options, "edgeitems", &edges) || !read_option(options, "linewidth", &width))
+        return NULL;
+    PyObject *scientific = PyDict_GetItemString(options, "sci_mode");
+    o = (tp_print_options){ threshold, (int)precision, (int)edges, (int)width,
+                            !scientific || scientific == Py_None ? -1 : PyObject_IsTrue(scientific) > 0 };
+    face.print_options = o;
+    face.print_options_set = true;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    { "_set_print_options", set_options, METH_O, NULL },
+    { 0 },
+};
+
+bool face_print_init(PyObject *module)
+{
+    return PyModule_AddFunctions(module, functions) == 0;
 }
