@@ -372,14 +372,14 @@ static tp_tensor *run_express(const tp_op *op, const tp_value *arg)
 bool tp_run_pointwise(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     plan p;
-    if (!op->check && (!op->base || !op->base->check)) {
-        tp_tensor *out = run_express(op, arg);
-        if (out) {
-            *result = tp_of_tensor(out);
-            return true;
-        }
+    if (!checked(op, arg))
+        return false;
+    tp_tensor *express = run_express(op, arg);
+    if (express) {
+        *result = tp_of_tensor(express);
+        return true;
     }
-    if (!checked(op, arg) || !make_plan(op, arg, &p))
+    if (!make_plan(op, arg, &p))
         return false;
     if (op->variant == TP_INPLACE)
         return run_inplace(op, &p, arg, result);

@@ -51,6 +51,12 @@ static bool check_complex(const tp_op *op, tp_reduction r, tp_compute compute)
     return tp_fail(TP_ERR_UNIMPLEMENTED, "\"%s_cpu\" not implemented for '%s'", op->name, compute == TP_COMPUTE_c64 ? "ComplexFloat" : "ComplexDouble");
 }
 
+/* Reductions that give an element itself when there is only one. */
+static bool is_plain_choice(tp_reduction r)
+{
+    return r == TP_REDUCE_sum || r == TP_REDUCE_prod || r == TP_REDUCE_mean || r == TP_REDUCE_max || r == TP_REDUCE_min;
+}
+
 /* Output strides over the dims of the input: 0 where a dim is reduced. */
 static void spread_strides(const tp_tensor *self, const tp_tensor *out, uint64_t mask, int64_t *stride)
 {
@@ -84,6 +90,10 @@ static bool fill_reduction(const tp_op *op, const tp_value *arg, tp_tensor **out
     for (int d = 0; d < self->ndim; d++)
         stride[2][d] = self->stride[d] * (int64_t)tp_dtype_bytes((tp_dtype)self->dtype);
     loop.operand[outputs] = (tp_tile_operand){ tp_tensor_data(self), self->dtype, stride[2] };
+    if (out[0]->numel == self->numel && is_plain_choice(how) && !r->form) {
+        tp_tile_run(&element, &loop);           /* nothing to combine: a batch of one is the usual case */
+        return true;
+    }
     double parameter = r->parameter < 0 || arg[r->parameter].tag == TP_NONE ? r->constant : tp_as_double(arg[r->parameter]);
     if (out[0]->numel)
         tp_tile_reduce(r->form ? &r->form->program : &element, how, parameter, mask, &loop);

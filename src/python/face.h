@@ -68,6 +68,7 @@ typedef struct face_state {
     tp_print_options print_options;
     bool print_options_set;     /* false: the defaults */
     struct op_set *slot_set[64];    /* borrowed from the dicts: what operators call, NULL until first used */
+    const tp_op *slot_op[8];    /* borrowed: what the plain operators call */
     const tp_op *op_select, *op_slice, *op_unsqueeze, *op_alias, *op_index, *op_index_put, *op_copy, *op_fill, *op_expand,
                 *op_view;       /* borrowed, NULL where this build has none: what indexing calls */
 } face_state;

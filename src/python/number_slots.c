@@ -182,6 +182,21 @@ int face_quick_slot(const char *name)
 }
 
 /* ---- the op ---- */
+
+/* Two tensors of ours, or a tensor and a float, and no mode: the call needs no parsing, only layers below (the tape).
+ * NULL without an exception: not for this way. */
+static PyObject *boxed_way(slot_op slot, PyObject *a, PyObject *b)
+{
+    if (slot > SLOT_DIV || slot == SLOT_RSUB || tp_self.modes || !face_is_fast(a) || !(face_is_fast(b) || PyFloat_CheckExact(b)))
+        return NULL;
+    const tp_op *op = face.slot_op[slot];
+    if (!op && !(op = face.slot_op[slot] = tp_op_find("aten", slot_names[slot], "Tensor")))
+        return NULL;
+    tp_value result, arg[3] = { tp_of_tensor(face_tensor(a)),
+                                face_is_fast(b) ? tp_of_tensor(face_tensor(b)) : tp_float(PyFloat_AS_DOUBLE(b)), tp_int(1) };
+    return tp_call(op, arg, &result) ? face_wrap(result.tensor) : face_raise();
+}
+
 static PyObject *call_slot(slot_op slot, PyObject *a, PyObject *b)
 {
     op_set *set = face.slot_set[slot];
@@ -267,6 +282,8 @@ static PyObject *binary(slot_op slot, PyObject *a, PyObject *b)
     {                                                                   \
         PyObject *quick = face_quick(slot, a, b);                       \
         if (TP_LIKELY(quick != NULL) || PyErr_Occurred())               \
+            return quick;                                               \
+        if ((quick = boxed_way(slot, a, b)) || PyErr_Occurred())        \
             return quick;                                               \
         return binary(slot, a, b);                                      \
     }
