@@ -9,7 +9,7 @@
 
 /* Texts come from malloc itself, not from base/alloc.c: a failure must be reportable while allocations are made to fail.
  * When even that is refused the kind stands with a static text. */
-static char no_memory[] = "out of memory";
+static const char no_memory[] = "out of memory";
 
 static bool room_for(tp_thread *t, size_t bytes)
 {
@@ -35,7 +35,7 @@ void *tp_fail(tp_err kind, const char *format, ...)
     if (length >= 0 && room_for(t, (size_t)length + 1))
         vsnprintf(t->error_text, (size_t)length + 1, format, again);
     else if (!t->error_room)
-        t->error_text = no_memory;
+        t->error_text = (char *)no_memory;
     va_end(again);
     va_end(args);
     return NULL;

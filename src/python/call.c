@@ -325,7 +325,7 @@ static op_set *new_set(PyTypeObject *type, const char *name, uint8_t which)
     if (!set)
         return NULL;
     set->name = name;
-    set->face = which;
+    set->where = which;
     set->count = -1;
     set->quick = face_quick_slot(name);
     set->call = method_call;
@@ -401,7 +401,7 @@ PyObject *face_call_method(const char *name, PyObject *self, PyObject *const *ar
     PyObject *all[8];
     if (!set)
         return NULL;
-    if (set->face == 1)
+    if (set->where == 1)
         return face_call_set(set, self, args, count, NULL);
     all[0] = self;
     for (Py_ssize_t i = 0; i < count && i < 7; i++)

@@ -44,7 +44,7 @@ typedef struct face_modes {
     int       function_off;     /* 0 on, 1 subclasses disabled, 2 all disabled */
 } face_modes;
 
-typedef struct face_state {
+struct face_state {
     PyObject *module;           /* borrowed: the module outlives us */
     const char *package;        /* "taper", or "torch" when loaded as it; interned for good */
     PyTypeObject *tensor_base, *tensor, *tensor_meta;       /* counted, as all types here */
@@ -71,9 +71,9 @@ typedef struct face_state {
     const tp_op *slot_op[8];    /* borrowed: what the plain operators call */
     const tp_op *op_select, *op_slice, *op_unsqueeze, *op_alias, *op_index, *op_index_put, *op_copy, *op_fill, *op_expand,
                 *op_view;       /* borrowed, NULL where this build has none: what indexing calls */
-} face_state;
+};
 
-extern face_state face;         /* module.c */
+#define face (*tp_the_runtime.face)         /* one interpreter a process; made by module.c */
 
 /* ---- errors.c ---- */
 PyObject *face_raise(void);                         /* the error of this thread as an exception; NULL */
@@ -170,7 +170,7 @@ typedef struct op_set {
     const char *name;           /* borrowed from the ops */
     PyObject *text;             /* counted: the name */
     bool      method;
-    uint8_t   face;             /* 0 function, 1 method, 2 nn */
+    uint8_t   where;            /* 0 function, 1 method, 2 nn */
     int       count;            /* -1: signatures are not made yet */
     signature *item;            /* owned */
     vectorcallfunc call;

@@ -3,8 +3,6 @@
 
 #include "python/face.h"
 
-face_state face;
-
 static bool is_second_interpreter(void)
 {
     if (PyInterpreterState_Get() == PyInterpreterState_Main())
@@ -56,8 +54,12 @@ static int module_exec(PyObject *module)
 {
     if (is_second_interpreter())
         return -1;
-    if (face.module) {
+    if (tp_the_runtime.face) {
         PyErr_SetString(PyExc_ImportError, "the extension of Taper is already loaded, under the name of another package");
+        return -1;
+    }
+    if (!(tp_the_runtime.face = PyMem_Calloc(1, sizeof face))) {
+        PyErr_NoMemory();
         return -1;
     }
     bool ok = read_package(module) && prepare_names(module) && prepare_runtime(module) && face_dtypes_init(module) &&

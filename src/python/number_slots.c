@@ -202,7 +202,7 @@ static PyObject *call_slot(slot_op slot, PyObject *a, PyObject *b)
     op_set *set = face.slot_set[slot];
     if (!set && !(set = face.slot_set[slot] = face_method_set(slot_names[slot])))
         return NULL;
-    return set->face == 1 ? face_call_set(set, a, &b, b != NULL, NULL)
+    return set->where == 1 ? face_call_set(set, a, &b, b != NULL, NULL)
                           : face_call_set(set, NULL, (PyObject *[]){ a, b }, 1 + (b != NULL), NULL);
 }
 

@@ -49,7 +49,7 @@ static bool goes_before(const tp_op *a, const tp_op *b)
 
 static uint32_t face_flag(const op_set *set)
 {
-    return set->face == 1 ? TP_OP_METHOD : set->face == 2 ? TP_OP_NN : TP_OP_FUNCTION;
+    return set->where == 1 ? TP_OP_METHOD : set->where == 2 ? TP_OP_NN : TP_OP_FUNCTION;
 }
 
 /* An overload for numbers is hidden when a Tensor slot of another takes numbers anyway. */
@@ -83,7 +83,7 @@ static bool usable(const op_set *set, const tp_op *op, const tp_op *const *all, 
     for (size_t i = 0; i < count; i++)
         if ((all[i]->flags & face_flag(set)) && covered(op, all[i]))
             return false;
-    return set->face != 1 || tp_op_arg_index(op, "self") >= 0;
+    return set->where != 1 || tp_op_arg_index(op, "self") >= 0;
 }
 
 static bool add_parameter(signature *s, int arg, bool rename)
@@ -158,7 +158,7 @@ bool face_set_prepare(op_set *set)
         return false;
     }
     for (int i = 0; i < n; i++)
-        if (!make_signature(&made[i], chosen[i], set->face == 1))
+        if (!make_signature(&made[i], chosen[i], set->where == 1))
             return false;       /* out of memory at first use: the names made so far stay */
     set->item = made;
     set->count = n;

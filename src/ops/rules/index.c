@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "gen/ops.h"
-#include "kernels/nonzero.h"
 #include "ops/emit.h"
+#include "tile/tile.h"
 
 /* ---- index.Tensor(self, indices) ----
  * Outer dims, the common shape of the indices, inner dims; the common shape comes first when indexed dims are apart. A mask
@@ -12,15 +12,27 @@ static bool is_mask(const tp_tensor *t) { return t->dtype == TP_b8 || t->dtype =
 
 static int dims_of(const tp_tensor *index) { return index && is_mask(index) ? index->ndim : 1; }
 
+static int64_t count_nonzero(const tp_tensor *t)
+{
+    static const tp_tile_program element = { .input_count = 1, .register_count = 1, .output_count = 1 };
+    static const int64_t still[TP_MAX_DIMS];
+    int64_t count = 0, stride[TP_MAX_DIMS];
+    tp_tile_loop loop = { .ndim = t->ndim, .size = t->size, .compute = (uint8_t)tp_tile_compute((tp_dtype)t->dtype) };
+    for (int i = 0; i < t->ndim; i++)
+        stride[i] = t->stride[i] * (int64_t)tp_dtype_bytes((tp_dtype)t->dtype);
+    loop.operand[0] = (tp_tile_operand){ &count, TP_i64, still };
+    loop.operand[1] = (tp_tile_operand){ tp_tensor_data(t), t->dtype, stride };
+    if (t->numel)
+        tp_tile_reduce(&element, TP_REDUCE_count_nonzero, 0, t->ndim == 64 ? ~(uint64_t)0 : ((uint64_t)1 << t->ndim) - 1, &loop);
+    return count;
+}
+
 /* How many elements of a mask are true: counted when there are data, else a size of its own. */
 static tp_sym count_true(const tp_tensor *mask, bool *bad)
 {
-    int64_t count = 0;
     if (mask->storage->kind == TP_MEMORY_NONE)
         return tp_sym_fresh(tp_sym_int(0), tp_syms_numel(mask), bad);
-    if (!*bad && !tp_count_nonzero(mask, &count))
-        *bad = true;
-    return tp_sym_int(count);
+    return tp_sym_int(*bad ? 0 : count_nonzero(mask));
 }
 
 static bool check_mask(const tp_tensor *mask, const tp_tensor *self, int dim)
