@@ -30,7 +30,7 @@ typedef struct tp_runtime {
     struct tp_pool   *pool;                 /* owned, base/pool.c; NULL until work is first split */
     struct tp_blocks *blocks;               /* owned, base/block.c: the cache of large blocks */
     struct tp_registry *registry;           /* owned, ops/registry.c */
-    struct face_state *face;                /* owned, python/: the extension's types and caches, NULL without Python */
+    struct face_state *python_face;               /* owned, python/: the extension's types and caches, NULL without Python */
     struct tp_generator *generator;         /* owned, tensor/generator.c: the default one */
     const struct tp_tile_set *tile;         /* primitives of the chosen instruction set, tile/ */
     const struct tp_gemm_set *gemm;         /* micro-kernels of the chosen instruction set, kernels/ */

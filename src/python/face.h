@@ -73,7 +73,7 @@ struct face_state {
                 *op_view;       /* borrowed, NULL where this build has none: what indexing calls */
 };
 
-#define face (*tp_the_runtime.face)         /* one interpreter a process; made by module.c */
+#define face (*tp_the_runtime.python_face)         /* one interpreter a process; made by module.c */
 
 /* ---- errors.c ---- */
 PyObject *face_raise(void);                         /* the error of this thread as an exception; NULL */

@@ -54,11 +54,11 @@ static int module_exec(PyObject *module)
 {
     if (is_second_interpreter())
         return -1;
-    if (tp_the_runtime.face) {
+    if (tp_the_runtime.python_face) {
         PyErr_SetString(PyExc_ImportError, "the extension of Taper is already loaded, under the name of another package");
         return -1;
     }
-    if (!(tp_the_runtime.face = PyMem_Calloc(1, sizeof face))) {
+    if (!(tp_the_runtime.python_face = PyMem_Calloc(1, sizeof face))) {
         PyErr_NoMemory();
         return -1;
     }
