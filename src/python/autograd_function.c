@@ -140,6 +140,16 @@ static const tp_grad_kind function_kind = {
     .apply = apply_node, .release = drop_saved, .free = free_node, .name = node_name, .undefined_ok = true,
 };
 
+int face_function_traverse(tp_grad_node *n, visitproc visit, void *arg)
+{
+    if (n->kind != &function_kind)
+        return 0;
+    function_node *f = node_of(n);
+    Py_VISIT(f->context);
+    Py_VISIT(f->cls);
+    return face_traverse_saved(f->saved, f->saved_count, visit, arg);
+}
+
 /* ---- the context ---- */
 static int context_traverse(PyObject *self, visitproc visit, void *arg)
 {
