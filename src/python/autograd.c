@@ -20,9 +20,17 @@ tp_grad_node *face_node_of(PyObject *o)
     return ((node_object *)o)->node;
 }
 
-/* The class of nodes of one name, "AddBackward0": a subclass of Node without additions. Borrowed. */
-static PyObject *node_class(const char *name)
+/* "AccumulateGrad" of "torch::autograd::AccumulateGrad". */
+static const char *short_name(const char *full)
 {
+    const char *colon = strrchr(full, ':');
+    return colon ? colon + 1 : full;
+}
+
+/* The class of nodes of one name, "AddBackward0": a subclass of Node without additions. Borrowed. */
+static PyObject *node_class(const char *full)
+{
+    const char *name = short_name(full);
     PyObject *known = PyDict_GetItemString(face.node_classes, name);
     if (known)
         return known;
@@ -139,7 +147,7 @@ static int node_clear(PyObject *self)
 static PyObject *node_repr(PyObject *self)
 {
     tp_grad_node *n = face_node_of(self);
-    return PyUnicode_FromFormat("<%s object at %p>", n->kind->name(n), self);
+    return PyUnicode_FromFormat("<%s object at %p>", short_name(n->kind->name(n)), self);
 }
 
 static PyObject *node_name(PyObject *self, PyObject *unused)
