@@ -54,5 +54,3 @@ def set_base_device(device):
         _base = DeviceContext(device)
         _base.__enter__()
 
-
-_C._make_device_context = DeviceContext

@@ -228,7 +228,16 @@ static bool op_apply(tp_grad_node *node, const tp_value *g, tp_value *out)
     return ok;
 }
 
+/* Tensors go after backward; sizes and numbers stay, so that a second backward fails where a tensor is missing. */
 static void op_release(tp_grad_node *node)
+{
+    tp_op_node *n = (tp_op_node *)(void *)node;
+    for (int i = 0; i < n->op->save_count; i++)
+        if (n->saved[i].is_tensor)
+            tp_saved_release(&n->saved[i]);
+}
+
+static void op_free(tp_grad_node *node)
 {
     tp_op_node *n = (tp_op_node *)(void *)node;
     for (int i = 0; i < n->op->save_count; i++)
@@ -241,7 +250,7 @@ static const char *op_name(const tp_grad_node *node)
     return op->backward_name ? op->backward_name : "NotImplemented";
 }
 
-const tp_grad_kind tp_op_node_kind = { .apply = op_apply, .release = op_release, .name = op_name };
+const tp_grad_kind tp_op_node_kind = { .apply = op_apply, .release = op_release, .free = op_free, .name = op_name };
 
 /* ---- the layer ---- */
 
@@ -311,7 +320,7 @@ static bool note_views(const tp_value *arg, const tp_value *result)
 
 static bool is_view(const tp_op *op)
 {
-    return op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL;
+    return op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && op->differentiable;    /* detach is no view */
 }
 
 static bool record(const tp_op *op, const tp_value *arg, tp_value *result)

@@ -20,9 +20,17 @@ tp_grad_node *face_node_of(PyObject *o)
     return ((node_object *)o)->node;
 }
 
-/* The class of nodes of one name, "AddBackward0": a subclass of Node without additions. Borrowed. */
-static PyObject *node_class(const char *name)
+/* "AccumulateGrad" of "torch::autograd::AccumulateGrad". */
+static const char *short_name(const char *full)
 {
+    const char *colon = strrchr(full, ':');
+    return colon ? colon + 1 : full;
+}
+
+/* The class of nodes of one name, "AddBackward0": a subclass of Node without additions. Borrowed. */
+static PyObject *node_class(const char *full)
+{
+    const char *name = short_name(full);
     PyObject *known = PyDict_GetItemString(face.node_classes, name);
     if (known)
         return known;
@@ -66,11 +74,68 @@ static void node_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
+/* ---- what the collector sees ----
+ *
+ * An owner may show what it owns alone. A count of one says that a struct is ours alone; a count of two on a tensor with a
+ * wrapper says that we are the one beside the wrapper, for whom the tensor holds its reference to it. */
+static int visit_hooks(const tp_hook *h, visitproc visit, void *arg)
+{
+    for (; h; h = h->next)
+        if (atomic_load(&h->callable->refs) == 1)
+            Py_VISIT((PyObject *)h->callable->object);
+    return 0;
+}
+
+static int visit_saved(const tp_saved *s, visitproc visit, void *arg)
+{
+    tp_value v = s->value;
+    if (v.tag == TP_TENSOR && v.tensor->wrapper && atomic_load(&v.tensor->refs) == 2)
+        Py_VISIT((PyObject *)v.tensor->wrapper);
+    else if (v.tag == TP_HANDLE && atomic_load(&v.handle->refs) == 1)
+        Py_VISIT((PyObject *)v.handle->object);
+    return 0;
+}
+
+int face_traverse_saved(const tp_saved *s, uint32_t count, visitproc visit, void *arg)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        int stop = visit_saved(&s[i], visit, arg);
+        if (stop)
+            return stop;
+    }
+    return 0;
+}
+
+/* A node that its visitor owns alone. */
+static int visit_node(tp_grad_node *n, visitproc visit, void *arg)
+{
+    int stop = 0;
+    if (!n || atomic_load(&n->refs) != 1)
+        return 0;
+    for (uint32_t i = 0; n->slot_hooks && !stop && i < n->slot_count; i++)
+        stop = visit_hooks(n->slot_hooks[i], visit, arg);
+    stop = stop ? stop : visit_hooks(n->pre_hooks, visit, arg);
+    stop = stop ? stop : visit_hooks(n->post_hooks, visit, arg);
+    if (!stop && n->kind == &tp_op_node_kind)
+        stop = face_traverse_saved(((tp_op_node *)n)->saved, ((tp_op_node *)n)->op->save_count, visit, arg);
+    return stop ? stop : face_function_traverse(n, visit, arg);
+}
+
+int face_traverse_autograd(const tp_tensor *t, visitproc visit, void *arg)
+{
+    const tp_autograd *a = t->autograd;
+    int stop = visit_hooks(a->hooks, visit, arg);
+    stop = stop ? stop : visit_hooks(a->post_accumulate, visit, arg);
+    if (!stop && a->python && atomic_load(&a->python->refs) == 1)
+        Py_VISIT((PyObject *)a->python->object);
+    return stop ? stop : visit_node(a->grad_fn, visit, arg);
+}
+
 static int node_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(((node_object *)self)->dict);
-    return 0;
+    return visit_node(face_node_of(self), visit, arg);
 }
 
 static int node_clear(PyObject *self)
@@ -82,7 +147,7 @@ static int node_clear(PyObject *self)
 static PyObject *node_repr(PyObject *self)
 {
     tp_grad_node *n = face_node_of(self);
-    return PyUnicode_FromFormat("<%s object at %p>", n->kind->name(n), self);
+    return PyUnicode_FromFormat("<%s object at %p>", short_name(n->kind->name(n)), self);
 }
 
 static PyObject *node_name(PyObject *self, PyObject *unused)

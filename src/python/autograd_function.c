@@ -140,6 +140,16 @@ static const tp_grad_kind function_kind = {
     .apply = apply_node, .release = drop_saved, .free = free_node, .name = node_name, .undefined_ok = true,
 };
 
+int face_function_traverse(tp_grad_node *n, visitproc visit, void *arg)
+{
+    if (n->kind != &function_kind)
+        return 0;
+    function_node *f = node_of(n);
+    Py_VISIT(f->context);
+    Py_VISIT(f->cls);
+    return face_traverse_saved(f->saved, f->saved_count, visit, arg);
+}
+
 /* ---- the context ---- */
 static int context_traverse(PyObject *self, visitproc visit, void *arg)
 {
@@ -351,11 +361,13 @@ static bool give_history(function_node *f, context_object *c, PyObject *args, Py
 {
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(results); k++) {
         PyObject *o = PyTuple_GET_ITEM(results, k);
-        if (!face_is_tensor(o) || contains(c->non_differentiable, o) || !tp_dtype_is_inexact((tp_dtype)face_tensor(o)->dtype))
+        if (!face_is_tensor(o))
             continue;
         tp_tensor *t = face_tensor(o);
         if (!tp_slot_describe(&f->node, (uint32_t)k, t))
             return false;
+        if (contains(c->non_differentiable, o) || !tp_dtype_is_inexact((tp_dtype)t->dtype))
+            continue;
         bool dirty = contains(c->dirty, o);
         if (dirty)
             tp_bump_version(t);

@@ -154,11 +154,14 @@ static PyObject *device_reduce(PyObject *self, PyObject *unused)
     return Py_BuildValue("O(si)", face.device, type_names[d.type], d.index);
 }
 
-/* `with device(...)` is a function mode of the package (taper.utils._device), entered here. */
+/* `with device(...)` is a function mode of the package (_device.py), entered here. */
 static PyObject *device_enter(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    PyObject *made = PyObject_CallMethod(face.module, "_make_device_context", "O", self);
+    PyObject *name = PyUnicode_FromFormat("%s._device", face.package), *module = name ? PyImport_Import(name) : NULL;
+    PyObject *made = module ? PyObject_CallMethod(module, "DeviceContext", "O", self) : NULL;
+    Py_XDECREF(name);
+    Py_XDECREF(module);
     if (!made)
         return NULL;
     PyObject *entered = PyObject_CallMethod(made, "__enter__", NULL);

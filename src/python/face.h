@@ -242,10 +242,15 @@ PyObject *face_storage(tp_storage *s, tp_device device);
 bool face_generator_init(PyObject *module);         /* generator_type.c */
 struct tp_generator *face_generator_of(PyObject *o);  /* borrowed */
 PyObject *face_generator(struct tp_generator *g);    /* takes a count of its own */
+struct tp_grad_node;
 bool face_autograd_init(PyObject *module);          /* autograd.c */
 bool face_function_init(PyObject *module);          /* autograd_function.c */
+/* For the collector: what a tensor with a count of one, or a node, owns alone. */
+struct tp_saved;
+int face_traverse_autograd(const tp_tensor *t, visitproc visit, void *arg);
+int face_traverse_saved(const struct tp_saved *s, uint32_t count, visitproc visit, void *arg);
+int face_function_traverse(struct tp_grad_node *n, visitproc visit, void *arg);
 bool face_saved_init(PyObject *module);             /* autograd_saved.c */
-struct tp_grad_node;
 PyObject *face_node(struct tp_grad_node *n);        /* grad_fn as Python sees it; NULL is None */
 struct tp_grad_node *face_node_of(PyObject *o);     /* borrowed */
 tp_handle *face_handle_new(PyObject *object);       /* counts the object; NULL: an error is set */

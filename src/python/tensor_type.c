@@ -38,12 +38,22 @@ static int tensor_traverse(PyObject *self, visitproc visit, void *arg)
     tensor_object *w = (tensor_object *)self;
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(w->dict);
-    return 0;
+    bool alone = w->tensor && w->tensor->autograd && atomic_load(&w->tensor->refs) == 1;
+    return alone ? face_traverse_autograd(w->tensor, visit, arg) : 0;
 }
 
+/* Of garbage nobody asks the gradient any more: its history goes, and with it the cycle. */
 static int tensor_clear(PyObject *self)
 {
-    Py_CLEAR(((tensor_object *)self)->dict);
+    tensor_object *w = (tensor_object *)self;
+    Py_CLEAR(w->dict);
+    tp_tensor *t = w->tensor;
+    if (t && t->autograd && atomic_load(&t->refs) == 1) {
+        tp_attached *history = (tp_attached *)(void *)t->autograd;
+        t->autograd = NULL;
+        t->keys &= ~TP_LAYER_BIT(TP_LAYER_GRAD);
+        history->free(history);
+    }
     return 0;
 }
 

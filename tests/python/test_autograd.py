@@ -1,0 +1,211 @@
+"""backward, grad, Function, hooks and modes seen from Python."""
+import pytest
+import taper as torch
+
+
+def leaf():
+    return torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+
+
+def test_backward():
+    x = leaf()
+    y = (x * x).sum()
+    y.backward()
+    assert x.grad.tolist() == [[2, 4], [6, 8]]
+    with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+        y.backward()
+    (x * 3).sum().backward()
+    assert x.grad.tolist() == [[5, 7], [9, 11]]
+
+
+def test_backward_of_some_inputs():
+    x, w = leaf(), leaf()
+    (x * w).sum().backward(inputs=[x])
+    assert x.grad is not None and w.grad is None
+
+
+def test_grad():
+    x = leaf()
+    (g,) = torch.autograd.grad((x * x * x).sum(), x, create_graph=True)
+    (h,) = torch.autograd.grad(g.sum(), x)
+    assert g.tolist() == [[3, 12], [27, 48]] and h.tolist() == [[6, 12], [18, 24]] and x.grad is None
+    unused = leaf()
+    with pytest.raises(RuntimeError, match="appears to not have been used in the graph"):
+        torch.autograd.grad((x * 2).sum(), unused)
+    assert torch.autograd.grad((x * 2).sum(), unused, allow_unused=True) == (None,)
+
+
+@pytest.mark.parametrize("call, text", [
+    (lambda: (leaf() * 2).backward(), "grad can be implicitly created only for scalar outputs"),
+    (lambda: torch.ones(1).backward(), "element 0 of tensors does not require grad and does not have a grad_fn"),
+    (lambda: torch.ones(1).register_hook(print), "cannot register a hook on a tensor that doesn't require gradient"),
+    (lambda: leaf().add_(1), "a leaf Variable that requires grad is being used in an in-place operation."),
+    (lambda: setattr(leaf() * 2, "requires_grad", False), "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."),
+    (lambda: torch.ones(1, dtype=torch.int64).requires_grad_(), "only Tensors of floating point dtype can require gradients"),
+    (lambda: leaf().numpy(), "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."),
+])
+def test_errors(call, text):
+    with pytest.raises(RuntimeError) as caught:
+        call()
+    assert str(caught.value) == text
+
+
+def test_nodes():
+    x = leaf()
+    y = (x * 2).sum()
+    node = y.grad_fn
+    assert node.name() == type(node).__name__ == "SumBackward0" and node is y.grad_fn
+    ((mul, index),) = node.next_functions
+    assert mul.name() == "MulBackward0" and index == 0
+    ((last, _), (none, _)) = mul.next_functions if len(mul.next_functions) == 2 else (*mul.next_functions, (None, 0))
+    assert last.name() == "torch::autograd::AccumulateGrad" and type(last).__name__ == "AccumulateGrad" and last.variable is x and none is None
+    assert node.metadata == {} and x.is_leaf and not y.is_leaf and y.output_nr == 0
+
+
+def test_hooks():
+    x, seen = leaf(), []
+    y = x * 3
+    handle = y.register_hook(lambda g: seen.append(g.tolist()) or g * 2)
+    y.sum().backward()
+    assert seen == [[[1, 1], [1, 1]]] and x.grad.tolist() == [[6, 6], [6, 6]]
+    handle.remove()
+    x.grad = None
+    y = x * 3
+    y.retain_grad()
+    y.sum().backward()
+    assert len(seen) == 1 and y.grad.tolist() == [[1, 1], [1, 1]]
+
+
+def test_node_hooks():
+    x, seen = leaf(), []
+    y = (x * 3).sum()
+    y.grad_fn.register_prehook(lambda g: seen.append(("before", len(g))))
+    y.grad_fn.register_hook(lambda inputs, outputs: seen.append(("after", len(inputs), len(outputs))))
+    y.backward()
+    assert seen == [("before", 1), ("after", 1, 1)]
+
+
+def test_errors_of_hooks_arrive():
+    y = leaf() * 2
+    y.register_hook(lambda g: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        y.sum().backward()
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.save_for_backward(x)
+        ctx.scale = scale
+        return x * x * scale
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        assert ctx.needs_input_grad == (True, False)
+        return grad * 2 * x * ctx.scale, None
+
+
+def test_function():
+    x = leaf()
+    y = Square.apply(x, 3.0)
+    assert y.grad_fn.name() == "SquareBackward"
+    y.sum().backward()
+    assert x.grad.tolist() == [[6, 12], [18, 24]]
+    assert not Square.apply(x.detach(), 3.0).requires_grad
+
+
+def test_function_with_setup_context():
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x * 2, x * 3
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.mark_non_differentiable(output[1])
+
+        @staticmethod
+        def backward(ctx, a, b):
+            assert b.tolist() == [[0, 0], [0, 0]]
+            return a * 2
+
+    x = leaf()
+    a, b = Twice.apply(x)
+    assert a.requires_grad and not b.requires_grad
+    a.sum().backward()
+    assert x.grad.tolist() == [[2, 2], [2, 2]]
+
+
+def test_function_in_place():
+    class AddOne(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.add_(1)
+            ctx.mark_dirty(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    x = leaf()
+    y = x * 1
+    z = AddOne.apply(y)
+    assert z is y and y.grad_fn.name() == "AddOneBackward"
+    y.sum().backward()
+    assert x.grad.tolist() == [[1, 1], [1, 1]]
+
+
+def test_wrong_number_of_gradients():
+    class Wrong(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            return a + b
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    with pytest.raises(RuntimeError, match="function WrongBackward returned an incorrect number of gradients \\(expected 2, got 1\\)"):
+        Wrong.apply(leaf(), leaf()).sum().backward()
+
+
+def test_modes():
+    x = leaf()
+    with torch.no_grad():
+        assert not (x * 2).requires_grad
+        with torch.enable_grad():
+            assert (x * 2).requires_grad
+    with torch.inference_mode():
+        y = torch.ones(1)
+        assert y.is_inference() and not (x * 2).requires_grad
+    assert torch.is_grad_enabled()
+
+    @torch.no_grad()
+    def quiet():
+        return (x * 2).requires_grad
+
+    @torch.no_grad
+    def also_quiet():
+        yield (x * 2).requires_grad
+
+    assert quiet() is False and list(also_quiet()) == [False]
+    torch.set_grad_enabled(False)
+    assert not torch.is_grad_enabled()
+    torch.set_grad_enabled(True)
+    with torch.set_grad_enabled(False):
+        assert not torch.is_grad_enabled()
+
+
+def test_saved_tensor_hooks():
+    x, seen = leaf(), []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: seen.append("pack") or t.tolist(), lambda v: torch.tensor(v)):
+        y = (x.exp() * x).sum()
+    y.backward()
+    assert seen and x.grad is not None
+
+
+def test_detach_in_place():
+    y = leaf() * 2
+    assert y.detach_() is y and not y.requires_grad and y.grad_fn is None
