@@ -60,8 +60,13 @@ static tp_value described(uint8_t what, tp_value v)
 {
     if (v.tag == TP_LIST) {
         tp_list *all = tp_list_new(v.list->count);
-        for (uint32_t i = 0; all && i < all->count; i++)
+        for (uint32_t i = 0; all && i < all->count; i++) {
             all->item[i] = described(what, v.list->item[i]);
+            if (all->item[i].tag == TP_NONE && v.list->item[i].tag != TP_NONE) {
+                tp_value_unref(tp_of_list(all));
+                all = NULL;
+            }
+        }
         return all ? tp_of_list(all) : tp_none();
     }
     const tp_tensor *t = tp_as_tensor(v);
@@ -87,7 +92,10 @@ static tp_value described(uint8_t what, tp_value v)
         l->item[0] = tp_value_ints(t->size, t->ndim);
         l->item[1] = tp_value_ints(t->stride, t->ndim);
         l->item[2] = tp_int(t->offset);
-        return tp_of_list(l);
+        if (l->item[0].tag == TP_LIST && l->item[1].tag == TP_LIST)
+            return tp_of_list(l);
+        tp_value_unref(tp_of_list(l));
+        return tp_none();
     }
     }
 }
@@ -113,8 +121,7 @@ static bool save_argument(const tp_op *op, tp_saved *s, const tp_value *arg, con
         ok = tp_gradient_edge(v.tensor, &edge);
         if (ok && edge.node)
             ok = tp_set_history(before, edge.node, edge.slot);
-        if (ok)
-            tp_grad_node_unref(edge.node);
+        tp_grad_node_unref(edge.node);
     }
     ok = ok && tp_save_value(s, tp_of_tensor(before), false, 0);
     tp_tensor_unref(before);
@@ -132,7 +139,7 @@ tp_op_node *tp_op_node_new(const tp_op *op, const tp_value *arg, uint32_t slots)
     n->list_result = formula->result_count == 1 && formula->result[0].list;
     bool ok = fill_edges(n, arg);
     for (int i = 0; ok && i < formula->save_count; i++)
-        if (formula->save[i].what != TP_SAVE_RESULT)
+        if (formula->save[i].what != TP_SAVE_RESULT && (formula->save[i].readers & n->wanted))
             ok = save_argument(op, &n->saved[i], arg, &formula->save[i],
                                op->variant == TP_INPLACE && formula->save[i].index == 0);
     if (!ok) {
@@ -145,7 +152,7 @@ tp_op_node *tp_op_node_new(const tp_op *op, const tp_value *arg, uint32_t slots)
 bool tp_op_node_save_results(tp_op_node *n, const tp_value *result)
 {
     for (int i = 0; i < n->op->save_count; i++)
-        if (n->op->save[i].what == TP_SAVE_RESULT &&
+        if (n->op->save[i].what == TP_SAVE_RESULT && (n->op->save[i].readers & n->wanted) &&
             !tp_save_value(&n->saved[i], result[n->op->save[i].index], true, n->op->save[i].index))
             return false;
     return true;
@@ -228,7 +235,24 @@ static bool op_apply(tp_grad_node *node, const tp_value *g, tp_value *out)
     return ok;
 }
 
+static bool holds_tensor(tp_value v)
+{
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (holds_tensor(v.list->item[i]))
+            return true;
+    return v.tag == TP_TENSOR;
+}
+
+/* Sizes and numbers stay: a node that saved nothing else may run again. */
 static void op_release(tp_grad_node *node)
+{
+    tp_op_node *n = (tp_op_node *)(void *)node;
+    for (int i = 0; i < n->op->save_count; i++)
+        if (n->saved[i].packed || holds_tensor(n->saved[i].value))
+            tp_saved_release(&n->saved[i]);
+}
+
+static void op_free(tp_grad_node *node)
 {
     tp_op_node *n = (tp_op_node *)(void *)node;
     for (int i = 0; i < n->op->save_count; i++)
@@ -241,7 +265,7 @@ static const char *op_name(const tp_grad_node *node)
     return op->backward_name ? op->backward_name : "NotImplemented";
 }
 
-const tp_grad_kind tp_op_node_kind = { .apply = op_apply, .release = op_release, .name = op_name };
+const tp_grad_kind tp_op_node_kind = { .apply = op_apply, .release = op_release, .free = op_free, .name = op_name };
 
 /* ---- the layer ---- */
 

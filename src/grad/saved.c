@@ -23,8 +23,10 @@ bool tp_save_value(tp_saved *s, tp_value v, bool is_result, uint32_t slot)
         s->unpack = hooks->unpack;
         return ok;
     }
-    /* A leaf has no node that could close a cycle: it is kept as it is. */
-    tp_tensor *kept = is_result && !tp_is_leaf(t) ? tp_detach(t) : tp_tensor_ref(t);
+    /* A result is about to be given this node, if it has not been yet: kept as it is it would close a cycle. A leaf that
+     * requires a gradient is never given one. */
+    bool cycle = is_result && !(t->autograd && t->autograd->requires_grad);
+    tp_tensor *kept = cycle ? tp_detach(t) : tp_tensor_ref(t);
     s->value = tp_of_tensor(kept);
     return kept != NULL;
 }
@@ -62,7 +64,7 @@ static bool changed_since(const tp_saved *s, const tp_grad_node *node, const tp_
 
 bool tp_saved_unpack(const tp_saved *s, tp_grad_node *node, tp_value *out)
 {
-    if (s->released && s->is_tensor)
+    if (s->released)
         return tp_fail(TP_ERR_RUNTIME, "Trying to backward through the graph a second time (or directly access saved tensors after they "
                        "have already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
                        "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
