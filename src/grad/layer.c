@@ -100,17 +100,29 @@ static tp_value described(uint8_t what, tp_value v)
     }
 }
 
+/* Another argument that lies in the memory about to be overwritten, y.mul_(y): backward will refuse it by its version. Kept
+ * with its history it would hold the written tensor, whose new node holds it. */
+static bool save_doomed(tp_saved *s, tp_tensor *t)
+{
+    tp_tensor *bare = tp_detach(t);
+    bool ok = bare && tp_save_value(s, tp_of_tensor(bare), false, t->autograd && t->autograd->view_base);
+    s->overwritten = true;
+    tp_tensor_unref(bare);
+    return ok;
+}
+
 /* The argument an in-place op is about to overwrite is saved as a copy. */
 static bool save_argument(const tp_op *op, tp_saved *s, const tp_value *arg, const tp_save *save, bool overwritten)
 {
     tp_value v = arg[save->index];
-    (void)op;
     if (save->what != TP_SAVE_ARG) {
         tp_value facts = described(save->what, v);
         bool ok = tp_save_value(s, facts, false, 0);
         tp_value_unref(facts);
         return ok && (v.tag == TP_NONE || facts.tag != TP_NONE);
     }
+    if (op->variant == TP_INPLACE && !overwritten && v.tag == TP_TENSOR && v.tensor->storage == arg[0].tensor->storage)
+        return save_doomed(s, v.tensor);
     if (!overwritten || v.tag != TP_TENSOR)
         return tp_save_value(s, v, false, 0);
     tp_tensor *before = tp_clone(v.tensor, TP_FORMAT_PRESERVE);
@@ -338,6 +350,16 @@ static bool is_view(const tp_op *op)
     return op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL;
 }
 
+/* The call was made but its bookkeeping failed: the caller finds no result. */
+static bool take_back(const tp_op *op, tp_value *result)
+{
+    for (int i = 0; i < op->result_count; i++) {
+        tp_value_unref(result[i]);
+        result[i] = tp_none();
+    }
+    return false;
+}
+
 static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     /* A list result's length is known after the call; its node saves no argument that the call could change. */
@@ -357,9 +379,7 @@ static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
               tp_op_node_save_results(n, result) && attach(n, op, result);
     if (n)
         tp_grad_node_unref(&n->node);
-    if (!ok)
-        tp_values_unref(result, op->result_count);
-    return ok;
+    return ok || take_back(op, result);
 }
 
 static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
@@ -381,11 +401,7 @@ static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
         return false;
     if (writes)
         after_writes(op, arg);
-    if (is_view(op) && !note_views(arg, result)) {
-        tp_values_unref(result, op->result_count);
-        return false;
-    }
-    return true;
+    return !is_view(op) || note_views(arg, result) || take_back(op, result);
 }
 
 static const tp_layer grad_layer = { .name = "autograd", .call = grad_call };

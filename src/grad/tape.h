@@ -142,6 +142,7 @@ typedef struct tp_saved {
     uint32_t slot;
     bool     is_result, packed; /* packed: `value` is what a pack hook gave */
     bool     is_tensor, released;
+    bool     overwritten;       /* by the very call that saved it: kept without history, and never read */
     bool   (*unpack)(tp_value packed, tp_value *out);
 } tp_saved;
 
