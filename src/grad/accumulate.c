@@ -2,6 +2,8 @@
  *
  * A leaf borrows its node, so that two uses of a weight share one; the node counts the leaf. Two threads may arrive with
  * gradients for one weight: each takes the node's lock, waiting for it without the GIL, since its holder may need that. */
+#include <sched.h>
+
 #include "base/alloc.h"
 #include "grad/internal.h"
 #include "ops/copy.h"
@@ -25,10 +27,10 @@ static void take_lock(pthread_mutex_t *lock)
         tp_the_runtime.python.restore_gil(&state);
 }
 
-/* Does nobody but the engine (and we) hold it? */
-static bool exclusive(const tp_tensor *g, int ours)
+/* Does nobody but the engine hold it? */
+static bool exclusive(const tp_tensor *g)
 {
-    return atomic_load(&g->refs) == ours && atomic_load(&g->storage->refs) == 1 && !g->wrapper;
+    return atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && !g->wrapper;
 }
 
 static bool same_order(const tp_tensor *a, const tp_tensor *b)
@@ -40,10 +42,10 @@ static bool same_order(const tp_tensor *a, const tp_tensor *b)
 }
 
 /* The first gradient becomes .grad itself when nobody else holds it and it lies in memory like the leaf. */
-static bool first_gradient(tp_tensor *leaf, tp_tensor *g, int ours)
+static bool first_gradient(tp_tensor *leaf, tp_tensor *g)
 {
     tp_value made;
-    if (!tp_self.grad_mode && (exclusive(g, ours) || tp_self.active) && (same_order(leaf, g) || !tp_tensor_is_dense(leaf))) {
+    if (!tp_self.grad_mode && (exclusive(g) || tp_self.active) && (same_order(leaf, g) || !tp_tensor_is_dense(leaf))) {
         tp_tensor *plain = tp_detach(g);
         bool kept = plain && tp_set_grad(leaf, plain);
         tp_tensor_unref(plain);
@@ -75,17 +77,10 @@ static bool accumulate_apply(tp_grad_node *n, const tp_value *g, tp_value *out)
     (void)out;
     if (g[0].tag != TP_TENSOR)
         return true;
-    tp_value mine = tp_value_ref(g[0]);
-    for (tp_hook *h = leaf->autograd->hooks; h; h = h->next)
-        if (!h->call(h, &mine, 1, NULL, 0)) {
-            tp_value_unref(mine);
-            return false;
-        }
     take_lock(&self->lock);
     tp_tensor *old = leaf->autograd->grad;
-    bool ok = old ? next_gradient(leaf, old, mine.tensor) : first_gradient(leaf, mine.tensor, mine.tensor == g[0].tensor ? 2 : 1);
+    bool ok = old ? next_gradient(leaf, old, g[0].tensor) : first_gradient(leaf, g[0].tensor);
     pthread_mutex_unlock(&self->lock);
-    tp_value_unref(mine);
     for (tp_hook *h = leaf->autograd->post_accumulate; ok && h; h = h->next) {
         tp_value v = tp_of_tensor(tp_tensor_ref(leaf));
         ok = h->call(h, &v, 1, NULL, 0);
@@ -94,22 +89,60 @@ static bool accumulate_apply(tp_grad_node *n, const tp_value *g, tp_value *out)
     return ok;
 }
 
-/* When the last graph lets go, the leaf keeps its node for the next one: a weight is used in every step. The node then no
- * longer counts the leaf (`leaf` NULL says so), hence no cycle. A node with hooks of its own is not worth keeping. */
+/* ---- finding the node of a leaf ----
+ *
+ * The leaf only borrows its node, so a thread may look for it while another drops the last count. Whoever looks takes a
+ * count that is not zero; whoever drops looks again before it buries: tp_count_down leaves a last count standing at one,
+ * and if it grew since, the node was found and lives on.
+ *
+ * When the last graph lets go, the leaf keeps the node for the next one: a weight is used in every step. A kept node has
+ * no count and does not count its leaf (`leaf` is NULL), hence no cycle. One that Python knows is not worth keeping. */
+
+static void begin_finding(tp_autograd *a)
+{
+    while (atomic_flag_test_and_set_explicit(&a->finding, memory_order_acquire))
+        sched_yield();
+}
+
+static void end_finding(tp_autograd *a)
+{
+    atomic_flag_clear_explicit(&a->finding, memory_order_release);
+}
+
 static bool accumulate_leave(tp_grad_node *n)
 {
     tp_tensor *leaf = self_of(n)->leaf;
-    tp_autograd *a = leaf ? leaf->autograd : NULL;
-    if (!a || a->accumulate != n)
-        return false;
-    if (n->wrapper || n->pre_hooks || n->post_hooks || n->metadata || atomic_load(&leaf->refs) == 1) {
+    if (!leaf)
+        return true;
+    tp_autograd *a = leaf->autograd;
+    begin_finding(a);
+    bool last = atomic_load(&n->refs) == 0 || atomic_fetch_sub(&n->refs, 1) == 1;
+    bool keep = last && a->accumulate == n && !n->wrapper && !n->pre_hooks && !n->post_hooks && !n->metadata;
+    if (keep)
+        self_of(n)->leaf = NULL;
+    else if (last && a->accumulate == n)
         a->accumulate = NULL;
-        return false;
+    end_finding(a);
+    if (keep)
+        tp_tensor_unref(leaf);          /* may be the end of the leaf, and of the node with it */
+    return last && !keep;
+}
+
+static tp_grad_node *found(tp_tensor *leaf)
+{
+    tp_autograd *a = leaf->autograd;
+    begin_finding(a);
+    tp_grad_node *n = a->accumulate;
+    int refs = n ? atomic_load(&n->refs) : 0;
+    if (n && !self_of(n)->leaf) {
+        self_of(n)->leaf = tp_tensor_ref(leaf);
+        atomic_store(&n->refs, refs = 1);
+    } else {
+        while (refs && !atomic_compare_exchange_weak(&n->refs, &refs, refs + 1))
+            continue;
     }
-    self_of(n)->leaf = NULL;
-    atomic_store(&n->refs, 0);
-    tp_tensor_unref(leaf);
-    return true;
+    end_finding(a);
+    return refs ? n : NULL;
 }
 
 void tp_accumulate_forget(tp_autograd *a)
@@ -138,31 +171,37 @@ const tp_grad_kind tp_accumulate_kind = { .apply = accumulate_apply, .leave = ac
 tp_grad_node *tp_accumulate_node_of(tp_tensor *leaf)
 {
     tp_autograd *a = leaf->autograd;
-    if (a->accumulate && self_of(a->accumulate)->leaf)
-        return tp_grad_node_ref(a->accumulate);
-    if (a->accumulate) {
-        self_of(a->accumulate)->leaf = tp_tensor_ref(leaf);
-        atomic_store(&a->accumulate->refs, 1);
-        return a->accumulate;
-    }
-    tp_grad_node *n = tp_grad_node_new(&tp_accumulate_kind, sizeof(tp_accumulate_node), 0, 1);
-    if (!n)
+    tp_grad_node *n = found(leaf);
+    if (n)
+        return n;
+    if (!(n = tp_grad_node_new(&tp_accumulate_kind, sizeof(tp_accumulate_node), 0, 1)))
         return NULL;
-    self_of(n)->leaf = tp_tensor_ref(leaf);
     pthread_mutex_init(&self_of(n)->lock, NULL);
     n->sequence = UINT64_MAX;           /* first among the ready nodes: its gradient is complete anyway */
     if (!tp_slot_describe(n, 0, leaf)) {
         tp_grad_node_unref(n);
         return NULL;
     }
-    a->accumulate = n;
-    return n;
+    self_of(n)->leaf = tp_tensor_ref(leaf);
+    begin_finding(a);
+    tp_grad_node *first = a->accumulate;        /* another thread may have made one meanwhile */
+    bool ours = !first || (atomic_load(&first->refs) == 0 && self_of(first)->leaf);     /* else: found, or kept */
+    if (ours)
+        a->accumulate = n;
+    end_finding(a);
+    if (ours)
+        return n;
+    tp_grad_node_unref(n);
+    return tp_accumulate_node_of(leaf);
 }
 
 bool tp_accumulate(tp_tensor *leaf, tp_value gradient)
 {
     tp_grad_node *n = tp_autograd_of(leaf) ? tp_accumulate_node_of(leaf) : NULL;
-    bool ok = n && accumulate_apply(n, &gradient, NULL);
+    tp_value mine = tp_value_ref(gradient);
+    bool ok = n && tp_hooks_run(n->pre_hooks, &mine, 1, NULL, 0) && accumulate_apply(n, &mine, NULL) &&
+              tp_hooks_run(n->post_hooks, &mine, 1, NULL, 0);
+    tp_value_unref(mine);
     tp_grad_node_unref(n);
     return ok;
 }

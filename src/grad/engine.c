@@ -318,28 +318,32 @@ static bool route(run *r, const tp_grad_node *n, tp_value *out)
 
 /* ---- running one node ---- */
 
-static bool run_hooks(tp_hook *h, tp_value *g, size_t count, tp_value *result, size_t result_count)
+/* Hooks of tensors: those of a leaf sit with it, others with the node that made them. */
+static bool run_tensor_hooks(tp_grad_node *n, tp_value *g)
 {
-    for (tp_hook *next; h; h = next) {
-        next = h->next;
-        if (!h->call(h, g, count, result, result_count))
+    if (n->kind == &tp_accumulate_kind && g[0].tag == TP_TENSOR)
+        return tp_hooks_run(((tp_accumulate_node *)(void *)n)->leaf->autograd->hooks, g, 1, NULL, 0);
+    for (uint32_t i = 0; n->slot_hooks && i < n->slot_count; i++)
+        if (g[i].tag == TP_TENSOR && !tp_hooks_run(n->slot_hooks[i], &g[i], 1, NULL, 0))
             return false;
-    }
     return true;
+}
+
+static bool retain_one(tp_tensor *t, tp_value g)
+{
+    tp_value kept, arg[3] = { tp_of_tensor(t->autograd->grad), g, tp_int(1) };
+    if (t->autograd->grad ? !tp_call(&tp_op_add_Tensor, arg, &kept) : !tp_call1(&tp_op_clone, 1, &g, &kept))
+        return false;
+    bool ok = tp_set_grad(t, kept.tensor);
+    tp_value_unref(kept);
+    return ok;
 }
 
 static bool retain(tp_grad_node *n, tp_value *g)
 {
     for (uint32_t i = 0; n->retain && i < n->slot_count; i++)
-        if (n->retain[i] && g[i].tag == TP_TENSOR) {
-            tp_value copy;
-            if (!tp_call1(&tp_op_clone, 1, &g[i], &copy))
-                return false;
-            bool ok = tp_set_grad(n->retain[i], copy.tensor);
-            tp_value_unref(copy);
-            if (!ok)
-                return false;
-        }
+        if (n->retain[i] && g[i].tag == TP_TENSOR && !retain_one(n->retain[i], g[i]))
+            return false;
     return true;
 }
 
@@ -388,39 +392,49 @@ static void report_origin(tp_grad_node *n)
     tp_free(text);
 }
 
+/* The node itself between its hooks. Whatever happens `out` is the caller's to release. */
+static bool run_node(run *r, tp_grad_node *n, tp_value *g, tp_value *out)
+{
+    bool any = n->kind->undefined_ok;
+    if (n->pre_hooks && !tp_hooks_run(n->pre_hooks, g, n->slot_count, NULL, 0))
+        return false;
+    for (uint32_t i = 0; !any && i < n->slot_count; i++)
+        any = g[i].tag == TP_TENSOR;
+    if (any) {
+        bool applied = n->kind->apply(n, g, out);
+        for (uint32_t i = 0; !applied && i < n->edge_count; i++)
+            out[i] = tp_none();
+        if (!applied || !check_nan(n, out)) {
+            report_origin(n);
+            return false;
+        }
+    }
+    if (n->post_hooks && !tp_hooks_run(n->post_hooks, g, n->slot_count, out, n->edge_count))
+        return false;
+    if (!r->request->keep_graph && n->kind->release)
+        n->kind->release(n);
+    return true;
+}
+
 static bool run_task(run *r, uint32_t at)
 {
     task *t = &r->task.item[at];
     tp_grad_node *n = t->node;
     tp_value *g = t->buffer, few[8], *out = few;
-    if (!g && !(g = t->buffer = tp_alloc_zero((n->slot_count ? n->slot_count : 1) * sizeof *g)))
+    if (!g && !(g = tp_alloc_zero((n->slot_count ? n->slot_count : 1) * sizeof *g)))
         return false;
     t->buffer = NULL;
-    bool any = false, ok = true;
-    for (uint32_t i = 0; ok && i < n->slot_count; i++) {
-        any |= g[i].tag == TP_TENSOR;
-        if (n->slot_hooks && g[i].tag == TP_TENSOR)
-            ok = run_hooks(n->slot_hooks[i], &g[i], 1, NULL, 0);
-    }
-    ok = ok && retain(n, g) && (!t->captured || capture(r, n, g));
-    if (n->edge_count > TP_COUNT(few) && ok)
-        ok = (out = tp_alloc_array(n->edge_count, sizeof *out)) != NULL;
-    for (uint32_t i = 0; ok && i < n->edge_count; i++)
+    if (n->edge_count > TP_COUNT(few))
+        out = tp_alloc_array(n->edge_count, sizeof *out);
+    for (uint32_t i = 0; out && i < n->edge_count; i++)
         out[i] = tp_none();
-    if (ok && n->pre_hooks)
-        ok = run_hooks(n->pre_hooks, g, n->slot_count, NULL, 0);
-    if (ok && t->leads && (any || n->kind->undefined_ok)) {
-        ok = n->kind->apply(n, g, out) && check_nan(n, out);
-        if (!ok)
-            report_origin(n);
-    }
-    if (ok && n->post_hooks)
-        ok = run_hooks(n->post_hooks, out, n->edge_count, g, n->slot_count);
-    if (ok && !r->request->keep_graph && t->leads && n->kind->release)
-        n->kind->release(n);
+    bool ok = out && run_tensor_hooks(n, g) && retain(n, g) && (!t->captured || capture(r, n, g)) && (!t->leads || run_node(r, n, g, out));
     tp_values_unref(g, n->slot_count);
     tp_free(g);
-    ok = ok && route(r, n, out);
+    if (ok)
+        ok = route(r, n, out);
+    else if (out)
+        tp_values_unref(out, n->edge_count);
     if (out != few)
         tp_free(out);
     return ok;

@@ -60,8 +60,13 @@ static tp_value described(uint8_t what, tp_value v)
 {
     if (v.tag == TP_LIST) {
         tp_list *all = tp_list_new(v.list->count);
-        for (uint32_t i = 0; all && i < all->count; i++)
+        for (uint32_t i = 0; all && i < all->count; i++) {
             all->item[i] = described(what, v.list->item[i]);
+            if (all->item[i].tag == TP_NONE && v.list->item[i].tag != TP_NONE) {
+                tp_value_unref(tp_of_list(all));
+                all = NULL;
+            }
+        }
         return all ? tp_of_list(all) : tp_none();
     }
     const tp_tensor *t = tp_as_tensor(v);
@@ -87,22 +92,37 @@ static tp_value described(uint8_t what, tp_value v)
         l->item[0] = tp_value_ints(t->size, t->ndim);
         l->item[1] = tp_value_ints(t->stride, t->ndim);
         l->item[2] = tp_int(t->offset);
-        return tp_of_list(l);
+        if (l->item[0].tag == TP_LIST && l->item[1].tag == TP_LIST)
+            return tp_of_list(l);
+        tp_value_unref(tp_of_list(l));
+        return tp_none();
     }
     }
+}
+
+/* Another argument that lies in the memory about to be overwritten, y.mul_(y): backward will refuse it by its version. Kept
+ * with its history it would hold the written tensor, whose new node holds it. */
+static bool save_doomed(tp_saved *s, tp_tensor *t)
+{
+    tp_tensor *bare = tp_detach(t);
+    bool ok = bare && tp_save_value(s, tp_of_tensor(bare), false, t->autograd && t->autograd->view_base);
+    s->overwritten = true;
+    tp_tensor_unref(bare);
+    return ok;
 }
 
 /* The argument an in-place op is about to overwrite is saved as a copy. */
 static bool save_argument(const tp_op *op, tp_saved *s, const tp_value *arg, const tp_save *save, bool overwritten)
 {
     tp_value v = arg[save->index];
-    (void)op;
     if (save->what != TP_SAVE_ARG) {
         tp_value facts = described(save->what, v);
         bool ok = tp_save_value(s, facts, false, 0);
         tp_value_unref(facts);
         return ok && (v.tag == TP_NONE || facts.tag != TP_NONE);
     }
+    if (op->variant == TP_INPLACE && !overwritten && v.tag == TP_TENSOR && v.tensor->storage == arg[0].tensor->storage)
+        return save_doomed(s, v.tensor);
     if (!overwritten || v.tag != TP_TENSOR)
         return tp_save_value(s, v, false, 0);
     tp_tensor *before = tp_clone(v.tensor, TP_FORMAT_PRESERVE);
@@ -113,8 +133,7 @@ static bool save_argument(const tp_op *op, tp_saved *s, const tp_value *arg, con
         ok = tp_gradient_edge(v.tensor, &edge);
         if (ok && edge.node)
             ok = tp_set_history(before, edge.node, edge.slot);
-        if (ok)
-            tp_grad_node_unref(edge.node);
+        tp_grad_node_unref(edge.node);
     }
     ok = ok && tp_save_value(s, tp_of_tensor(before), false, 0);
     tp_tensor_unref(before);
@@ -132,7 +151,7 @@ tp_op_node *tp_op_node_new(const tp_op *op, const tp_value *arg, uint32_t slots)
     n->list_result = formula->result_count == 1 && formula->result[0].list;
     bool ok = fill_edges(n, arg);
     for (int i = 0; ok && i < formula->save_count; i++)
-        if (formula->save[i].what != TP_SAVE_RESULT)
+        if (formula->save[i].what != TP_SAVE_RESULT && (formula->save[i].readers & n->wanted))
             ok = save_argument(op, &n->saved[i], arg, &formula->save[i],
                                op->variant == TP_INPLACE && formula->save[i].index == 0);
     if (!ok) {
@@ -145,7 +164,7 @@ tp_op_node *tp_op_node_new(const tp_op *op, const tp_value *arg, uint32_t slots)
 bool tp_op_node_save_results(tp_op_node *n, const tp_value *result)
 {
     for (int i = 0; i < n->op->save_count; i++)
-        if (n->op->save[i].what == TP_SAVE_RESULT &&
+        if (n->op->save[i].what == TP_SAVE_RESULT && (n->op->save[i].readers & n->wanted) &&
             !tp_save_value(&n->saved[i], result[n->op->save[i].index], true, n->op->save[i].index))
             return false;
     return true;
@@ -228,12 +247,20 @@ static bool op_apply(tp_grad_node *node, const tp_value *g, tp_value *out)
     return ok;
 }
 
-/* Tensors go after backward; sizes and numbers stay, so that a second backward fails where a tensor is missing. */
+static bool holds_tensor(tp_value v)
+{
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (holds_tensor(v.list->item[i]))
+            return true;
+    return v.tag == TP_TENSOR;
+}
+
+/* Sizes and numbers stay: a node that saved nothing else may run again. */
 static void op_release(tp_grad_node *node)
 {
     tp_op_node *n = (tp_op_node *)(void *)node;
     for (int i = 0; i < n->op->save_count; i++)
-        if (n->saved[i].is_tensor)
+        if (n->saved[i].packed || holds_tensor(n->saved[i].value))
             tp_saved_release(&n->saved[i]);
 }
 
@@ -323,6 +350,16 @@ static bool is_view(const tp_op *op)
     return op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && op->differentiable;    /* detach is no view */
 }
 
+/* The call was made but its bookkeeping failed: the caller finds no result. */
+static bool take_back(const tp_op *op, tp_value *result)
+{
+    for (int i = 0; i < op->result_count; i++) {
+        tp_value_unref(result[i]);
+        result[i] = tp_none();
+    }
+    return false;
+}
+
 static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     /* A list result's length is known after the call; its node saves no argument that the call could change. */
@@ -342,9 +379,7 @@ static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
               tp_op_node_save_results(n, result) && attach(n, op, result);
     if (n)
         tp_grad_node_unref(&n->node);
-    if (!ok)
-        tp_values_unref(result, op->result_count);
-    return ok;
+    return ok || take_back(op, result);
 }
 
 static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
@@ -366,11 +401,7 @@ static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
         return false;
     if (writes)
         after_writes(op, arg);
-    if (is_view(op) && !note_views(arg, result)) {
-        tp_values_unref(result, op->result_count);
-        return false;
-    }
-    return true;
+    return !is_view(op) || note_views(arg, result) || take_back(op, result);
 }
 
 static const tp_layer grad_layer = { .name = "autograd", .call = grad_call };

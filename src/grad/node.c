@@ -88,7 +88,7 @@ void tp_grad_node_bury(tp_grad_node *n)
 void tp_grad_node_free(tp_grad_node *n)
 {
     tp_thread *self = &tp_self;
-    if (n->kind->leave && n->kind->leave(n))
+    if (n->kind->leave && !n->kind->leave(n))
         return;
     n->wrapper = self->dying;
     self->dying = n;
@@ -147,4 +147,14 @@ void tp_hook_remove(tp_hook **list, int64_t id)
 void tp_hooks_free(tp_hook *list)
 {
     drop_hooks(list);
+}
+
+bool tp_hooks_run(tp_hook *list, tp_value *gradients, size_t count, tp_value *results, size_t result_count)
+{
+    for (tp_hook *next; list; list = next) {
+        next = list->next;
+        if (!list->call(list, gradients, count, results, result_count))
+            return false;
+    }
+    return true;
 }

@@ -23,8 +23,10 @@ bool tp_save_value(tp_saved *s, tp_value v, bool is_result, uint32_t slot)
         s->unpack = hooks->unpack;
         return ok;
     }
-    /* A leaf has no node that could close a cycle: it is kept as it is. */
-    tp_tensor *kept = is_result && !tp_is_leaf(t) ? tp_detach(t) : tp_tensor_ref(t);
+    /* A result is about to be given this node, if it has not been yet: kept as it is it would close a cycle. A leaf that
+     * requires a gradient is never given one. */
+    bool cycle = is_result && !(t->autograd && t->autograd->requires_grad);
+    tp_tensor *kept = cycle ? tp_detach(t) : tp_tensor_ref(t);
     s->value = tp_of_tensor(kept);
     return kept != NULL;
 }
@@ -35,7 +37,20 @@ static void print_origin(tp_text *out, const tp_grad_node *node, uint32_t slot)
     tp_text_add(out, ", which is output %u of %s,", slot, tp_grad_node_title(node, name));
 }
 
-static bool changed_since(const tp_saved *s, const tp_grad_node *node, const tp_tensor *t)
+/* Where the saved tensor comes from, by its history of today: that of a view whose base was written is a new one. */
+static void add_origin(tp_text *out, const tp_saved *s, const tp_grad_node *node, tp_tensor *t)
+{
+    tp_grad_node *made_by = NULL;
+    uint32_t slot;
+    if (s->is_result)
+        print_origin(out, node, s->slot);
+    else if (s->overwritten)
+        tp_text_add(out, ", which is output 0 of %s,", s->slot ? "AsStrided" : tp_grad_node_title(node, (char[64]){ 0 }));
+    else if (tp_grad_fn(t, &made_by, &slot) && made_by)
+        print_origin(out, made_by, slot);
+}
+
+static bool changed_since(const tp_saved *s, const tp_grad_node *node, tp_tensor *t)
 {
     if (tp_version(t) == s->version)
         return false;
@@ -43,11 +58,7 @@ static bool changed_since(const tp_saved *s, const tp_grad_node *node, const tp_
     for (int i = 0; i < t->ndim; i++)
         tp_text_add(&sizes, i ? ", %lld" : "%lld", LL(t->size[i]));
     tp_text origin = { 0 };
-    if (s->is_result) {
-        print_origin(&origin, node, s->slot);
-    } else if (t->autograd && t->autograd->grad_fn) {
-        print_origin(&origin, t->autograd->grad_fn, t->autograd->slot);
-    }
+    add_origin(&origin, s, node, t);
     tp_fail(TP_ERR_RUNTIME, "one of the variables needed for gradient computation has been modified by an inplace operation: "
             "[torch.%s [%s]]%s is at version %u; expected version %u instead. Hint: %s",
             tp_dtypes[t->dtype].legacy, tp_text_read(&sizes), tp_text_read(&origin), tp_version(t), s->version,
@@ -62,7 +73,7 @@ static bool changed_since(const tp_saved *s, const tp_grad_node *node, const tp_
 
 bool tp_saved_unpack(const tp_saved *s, tp_grad_node *node, tp_value *out)
 {
-    if (s->released && s->is_tensor)
+    if (s->released)
         return tp_fail(TP_ERR_RUNTIME, "Trying to backward through the graph a second time (or directly access saved tensors after they "
                        "have already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
                        "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "

@@ -36,16 +36,18 @@ typedef struct tp_hook {
     struct tp_hook *next;       /* owned, in order of registration */
     int64_t    id;
     tp_handle *callable;        /* counted */
-    /* May replace gradients in place (owned values). False: the error is set. `results` is NULL for pre hooks. */
+    /* `gradients` are those of the node's slots, `results` those of its edges, NULL for hooks that run before the node. The
+     * hook may replace the last it was given in place (owned values). False: the error is set. */
     bool     (*call)(struct tp_hook *h, tp_value *gradients, size_t count, tp_value *results, size_t result_count);
 } tp_hook;
 
 typedef struct tp_grad_kind {
-    /* Gradients of the results to gradients of the edges (owned by the caller; none: undefined). */
+    /* Gradients of the results to gradients of the edges (owned by the caller; none: undefined). `out` comes in as none; a
+     * node that fails leaves nothing in it to release. */
     bool (*apply)(tp_grad_node *n, const tp_value *g, tp_value *out);
     void (*release)(tp_grad_node *n);               /* forget what was saved; may be NULL */
     void (*free)(tp_grad_node *n);                  /* fini of the kind's own fields; may be NULL */
-    bool (*leave)(tp_grad_node *n);                 /* the last owner is gone; true: somebody keeps it after all; may be NULL */
+    bool (*leave)(tp_grad_node *n);                 /* the last owner is gone: false: it lives on (found again, or kept by its leaf). May be NULL */
     const char *(*name)(const tp_grad_node *n);     /* "AddBackward0" */
     bool undefined_ok;                              /* apply takes undefined gradients as they are */
 } tp_grad_kind;
@@ -76,8 +78,9 @@ typedef struct tp_autograd {
     atomic_uint   version;          /* when own_version */
     tp_tensor    *grad;             /* counted, may be NULL */
     tp_grad_node *grad_fn;          /* counted, may be NULL */
-    tp_grad_node *accumulate;       /* may be NULL: the leaf's AccumulateGrad; borrowed while a graph counts it, then owned */
-    tp_hook      *hooks;            /* of a leaf: run by AccumulateGrad; others sit in slot_hooks */
+    tp_grad_node *accumulate;       /* may be NULL: the leaf's AccumulateGrad; borrowed while a graph counts it, then kept. Read under `finding` */
+    atomic_flag   finding;          /* a thread looks for `accumulate`, or buries it */
+    tp_hook      *hooks;            /* of a leaf: run before its AccumulateGrad; others sit in slot_hooks */
     tp_hook      *post_accumulate;  /* register_post_accumulate_grad_hook */
     tp_tensor    *view_base;        /* counted, may be NULL: the tensor this is a view of, never itself a view */
     uint32_t      view_version;     /* version at which grad_fn of a view was right */
@@ -139,6 +142,7 @@ typedef struct tp_saved {
     uint32_t slot;
     bool     is_result, packed; /* packed: `value` is what a pack hook gave */
     bool     is_tensor, released;
+    bool     overwritten;       /* by the very call that saved it: kept without history, and never read */
     bool   (*unpack)(tp_value packed, tp_value *out);
 } tp_saved;
 
@@ -183,7 +187,8 @@ typedef struct tp_backward_request {
     bool    keep_graph, create_graph;
 } tp_backward_request;
 TP_API TP_CHECK bool tp_backward_run(const tp_backward_request *request);
-/* Adds a gradient to the .grad of a leaf, as a path that ends there would: backward(inputs=…). */
+/* Adds a gradient to the .grad of a leaf, as a path that ends there would: backward(inputs=…). Hooks of the leaf saw the
+ * gradient when it was captured; those of its node run now. */
 TP_API TP_CHECK bool tp_accumulate(tp_tensor *leaf, tp_value gradient);
 
 #endif

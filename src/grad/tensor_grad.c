@@ -37,7 +37,7 @@ static void recycle(tp_autograd *a)
 static void free_autograd(void *self)
 {
     tp_autograd *a = self;
-    if (a->grad_fn && a->grad_fn->retain && a->slot < a->grad_fn->slot_count)
+    if (a->retains_grad && a->grad_fn && a->grad_fn->retain)
         a->grad_fn->retain[a->slot] = NULL;
     tp_tensor_unref(a->grad);
     tp_tensor_unref(a->view_base);
@@ -157,12 +157,22 @@ bool tp_set_grad(tp_tensor *t, tp_tensor *grad)
     return true;
 }
 
+static bool retain_at(tp_grad_node *n, uint32_t slot, tp_tensor *t)
+{
+    if (!n->retain && !(n->retain = tp_alloc_zero(n->slot_count * sizeof *n->retain)))
+        return false;
+    n->retain[slot] = t;
+    return true;
+}
+
 bool tp_set_history(tp_tensor *t, tp_grad_node *node, uint32_t slot)
 {
     tp_autograd *a = tp_autograd_of(t);
-    if (!a)
+    if (!a || (a->retains_grad && !retain_at(node, slot, t)))
         return false;
     tp_grad_node *old = a->grad_fn;
+    if (a->retains_grad && old && old != node && old->retain)
+        old->retain[a->slot] = NULL;
     a->grad_fn = tp_grad_node_ref(node);
     a->slot = slot;
     a->requires_grad = false;
@@ -214,9 +224,8 @@ bool tp_retain_grad(tp_tensor *t)
         return false;
     if (!made_by)
         return true;
-    if (!made_by->retain && !(made_by->retain = tp_alloc_zero(made_by->slot_count * sizeof *made_by->retain)))
+    if (!retain_at(made_by, slot, t))
         return false;
-    made_by->retain[slot] = t;
     t->autograd->retains_grad = true;
     return true;
 }

@@ -170,7 +170,7 @@ static bool slices_apply(tp_grad_node *n, const tp_value *g, tp_value *out)
     tp_value fn_g[8] = { 0 };
     bool ok = tp_call1(&tp_op_as_strided, 4, view, &slice) && tp_call1(&tp_op_clone, 1, &slice, &mine);
     fn_g[c->fn_slot] = mine;
-    ok = ok && c->fn->kind->apply(c->fn, fn_g, out);
+    bool applied = ok = ok && c->fn->kind->apply(c->fn, fn_g, out);
     if (ok) {
         if (out[0].tag != TP_TENSOR) {
             tp_tensor *none = tp_tensor_new_scalar((tp_dtype)slice.tensor->dtype, tp_scalar_int(0));
@@ -183,12 +183,14 @@ static bool slices_apply(tp_grad_node *n, const tp_value *g, tp_value *out)
     tp_value_unref(zero);
     tp_value_unref(mine);
     tp_value_unref(slice);
-    if (!ok) {
-        tp_value_unref(whole);
-        return false;
+    if (ok) {
+        out[0] = whole;
+        return true;
     }
-    out[0] = whole;
-    return true;
+    tp_value_unref(whole);
+    for (uint32_t i = 1; applied && i < n->edge_count; i++)
+        tp_value_unref(out[i]);
+    return false;
 }
 
 static void slices_release(tp_grad_node *n)

@@ -33,7 +33,10 @@ static tp_dtype outrank(tp_dtype high, tp_dtype low)
 {
     if (high == TP_DTYPE_NONE || low == TP_DTYPE_NONE)
         return high == TP_DTYPE_NONE ? low : high;
-    return tp_dtypes[high].kind >= tp_dtypes[low].kind ? high : tp_dtype_promote(high, low);
+    if (tp_dtypes[high].kind >= tp_dtypes[low].kind)
+        return high;
+    /* A complex number of lower rank gives its kind, not its width: f32 with a 0-d c128 is c64. */
+    return tp_dtype_is_complex(low) && tp_dtype_is_float(high) ? tp_dtype_to_complex(high) : tp_dtype_promote(high, low);
 }
 
 tp_dtype tp_common_dtype(const tp_common *c)

@@ -131,5 +131,7 @@ void tp_registry_remove(tp_op *op)
             r->added.count--;
             break;
         }
+    if (!r->added.count)
+        tp_array_fini(&r->added);
     pthread_mutex_unlock(&r->lock);
 }

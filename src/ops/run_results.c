@@ -170,10 +170,9 @@ bool tp_run_variant(const tp_op *op, const tp_value *arg, tp_value *result)
         return ok;
     tp_tensor *out = arg[op->arg_count - 1].tensor, *made = result->tensor;
     ok = tp_tensor_resize(out, made->ndim, made->size);
-    if (ok) {
+    if (ok)
         tp_copy(out, made);
-        *result = tp_of_tensor(tp_tensor_ref(out));
-    }
+    *result = ok ? tp_of_tensor(tp_tensor_ref(out)) : tp_none();
     tp_tensor_unref(made);
     return ok;
 }

@@ -80,7 +80,7 @@ static bool type(reader *r, tp_arg *a)
 {
     const char *n = name(r);
     if (!n)
-        return bad(r, "a type");
+        return r->arena->failed ? false : bad(r, "a type");
     size_t i = 0;
     while (i < TP_COUNT(type_names) && strcmp(type_names[i].name, n) != 0)
         i++;
@@ -108,6 +108,18 @@ static bool type(reader *r, tp_arg *a)
 }
 
 /* A default stands in the arena: lists and strings with a count that nobody ever brings to zero. */
+static bool list_in(tp_arena *arena, const tp_value *item, uint32_t count, tp_value *out)
+{
+    tp_list *l = tp_arena_take(arena, sizeof *l + count * sizeof *l->item);
+    if (!l)
+        return false;
+    atomic_init(&l->refs, 1 << 30);
+    l->count = count;
+    memcpy(l->item, item, count * sizeof *item);
+    *out = tp_of_list(l);
+    return true;
+}
+
 static bool literal(reader *r, const tp_arg *a, tp_value *out)
 {
     spaces(r);
@@ -130,13 +142,10 @@ static bool literal(reader *r, const tp_arg *a, tp_value *out)
                 return false;
             (void)word(r, ",");
         }
-        tp_list *l = tp_arena_take(r->arena, sizeof *l + n * sizeof *l->item);
-        if (*r->at++ != ']' || !l)
-            return l ? bad(r, "']'") : false;
-        atomic_init(&l->refs, 1 << 30);
-        l->count = n;
-        memcpy(l->item, item, n * sizeof *item);
-        *out = tp_of_list(l);
+        if (*r->at != ']')
+            return bad(r, "']'");
+        r->at++;
+        return list_in(r->arena, item, n, out);
     } else if (*r->at == '"' || *r->at == '\'') {
         const char quote = *r->at++, *end = strchr(r->at, quote);
         size_t n = end ? (size_t)(end - r->at) : 0;
@@ -155,10 +164,31 @@ static bool literal(reader *r, const tp_arg *a, tp_value *out)
         double f = strtod(r->at, &after_float);
         if (after_float == r->at)
             return bad(r, "a default");
-        *out = after_float > after_int || a->type == TP_TYPE_FLOAT ? tp_float(f) : tp_int(i);
+        bool whole = after_float == after_int && a->type != TP_TYPE_FLOAT;
+        *out = !whole ? tp_float(f) : a->type == TP_TYPE_FORMAT ? tp_of_format((tp_format)i) : tp_int(i);
         r->at = after_float;
     }
     return true;
+}
+
+/* The default of an argument: one number for a T[n] stands for n of them. */
+static bool fallback(reader *r, tp_arg *a)
+{
+    tp_value item[UINT8_MAX];
+    if (!literal(r, a, &a->fallback))
+        return false;
+    a->has_default = true;
+    if (!a->length || !tp_is_number(a->fallback))
+        return true;
+    for (int i = 0; i < a->length; i++)
+        item[i] = a->fallback;
+    return list_in(r->arena, item, a->length, &a->fallback);
+}
+
+/* A name was expected: either there is none, or no memory for it. */
+static bool no_name(const reader *r, const char *what)
+{
+    return r->arena->failed ? false : bad(r, what);
 }
 
 static bool arguments(reader *r)
@@ -176,9 +206,11 @@ static bool arguments(reader *r)
         } else {
             tp_arg *a = &r->arg[r->arg_count++];
             *a = (tp_arg){ .keyword_only = keyword };
-            if (!type(r, a) || !(a->name = name(r)))
-                return tp_error_kind() || bad(r, "the name of an argument");
-            if (word(r, "=") && !(a->has_default = literal(r, a, &a->fallback)))
+            if (!type(r, a))
+                return false;
+            if (!(a->name = name(r)))
+                return no_name(r, "the name of an argument");
+            if (word(r, "=") && !fallback(r, a))
                 return false;
         }
         (void)word(r, ",");
@@ -207,8 +239,10 @@ static bool results(reader *r)
     if (!word(r, "("))
         return one_result(r);
     while (!word(r, ")")) {
-        if (!*r->at || r->result_count == MOST_ARGS || !one_result(r))
-            return tp_error_kind() || bad(r, "')'");
+        if (!*r->at || r->result_count == MOST_ARGS)
+            return bad(r, "')'");
+        if (!one_result(r))
+            return false;
         (void)word(r, ",");
     }
     return true;
@@ -242,9 +276,12 @@ static bool fill(runtime_op *made, const char *space, const char *schema)
     op->name = first;
     op->overload = *r.at == '.' ? (r.at++, name(&r)) : "";
     if (!op->name || !op->overload || !op->space)
-        return tp_error_kind() || bad(&r, "the name of an op");
+        return no_name(&r, "the name of an op");
     if (!arguments(&r) || !results(&r))
         return false;
+    spaces(&r);
+    if (*r.at)
+        return bad(&r, "the end");
     tp_text full = { 0 };
     tp_text_add(&full, "%s::%s", op->space, spaced ? strstr(schema, "::") + 2 : schema);
     op->schema = full.failed ? NULL : tp_text_in(arena, tp_text_read(&full), full.length);

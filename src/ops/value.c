@@ -92,8 +92,13 @@ static tp_value heap_copy(tp_value v)
     tp_list *l = tp_list_new(v.list->count);
     if (!l)
         return tp_none();
-    for (uint32_t i = 0; i < l->count; i++)
+    for (uint32_t i = 0; i < l->count; i++) {
         l->item[i] = tp_value_ref(v.list->item[i]);
+        if (l->item[i].tag != v.list->item[i].tag) {        /* a list on the stack within this one could not be copied */
+            tp_value_unref(tp_of_list(l));
+            return tp_none();
+        }
+    }
     v.list = l;
     return v;
 }
@@ -236,27 +241,27 @@ bool tp_value_equal(tp_value a, tp_value b)
 
 uint64_t tp_value_hash(tp_value v)
 {
-    uint64_t h = v.tag;
+    uint64_t h = 0;
     switch ((tp_tag)v.tag) {
     case TP_NONE:    break;
-    case TP_BOOL:    h += v.b; break;
-    case TP_COMPLEX: h ^= tp_hash_bytes(v.complex, sizeof *v.complex, 0); break;
-    case TP_DEVICE:  h += (uint64_t)(v.device.type * 256 + v.device.index) << 8; break;
-    case TP_STRING:  h ^= tp_hash_bytes(v.string->text, v.string->length, 0); break;
-    case TP_HANDLE:  h ^= v.handle->type->hash(v.handle); break;
+    case TP_BOOL:    h = v.b; break;
+    case TP_COMPLEX: h = tp_hash_bytes(v.complex, sizeof *v.complex, 0); break;
+    case TP_DEVICE:  h = (uint64_t)(v.device.type * 256 + v.device.index); break;
+    case TP_STRING:  h = tp_hash_bytes(v.string->text, v.string->length, 0); break;
+    case TP_HANDLE:  h = v.handle->type->hash(v.handle); break;
     case TP_LIST: case TP_TUPLE: case TP_DICT: case TP_SLICE:
         for (uint32_t i = 0; i < v.list->count; i++)
-            h = tp_hash_word(h ^ tp_value_hash(v.list->item[i]));
+            h = tp_hash_word(h ^ tp_value_hash(v.list->item[i])) + 1;
         break;
-    default: h ^= (uint64_t)v.i << 8; break;
+    default: h = (uint64_t)v.i; break;
     }
-    return tp_hash_word(h);
+    return tp_hash_word(tp_hash_word(h) ^ v.tag);
 }
 
 /* ---- printing ---- */
 
-/* Python's repr of a float: the shortest digits that read back, always with a point or an exponent. */
-static void print_double(double f, tp_text *out)
+/* Python's repr of a float: the shortest digits that read back; `point`: always with a point or an exponent. */
+static void print_double(double f, bool point, tp_text *out)
 {
     char digits[40];
     if (isnan(f) || isinf(f)) {
@@ -281,16 +286,56 @@ static void print_double(double f, tp_text *out)
         return;
     }
     if (strchr(digits, 'e'))
-        snprintf(digits, sizeof digits, "%.1f", f);
-    tp_text_add(out, strpbrk(digits, ".e") ? "%s" : "%s.0", digits);
+        snprintf(digits, sizeof digits, point ? "%.1f" : "%.0f", f);
+    tp_text_add(out, strpbrk(digits, ".e") || !point ? "%s" : "%s.0", digits);
 }
 
+/* (1+2j), and 2j when the real part is plain zero; whole parts have no point. */
+static void print_complex(const tp_c128 *z, tp_text *out)
+{
+    bool real = z->re != 0 || signbit(z->re);
+    if (real) {
+        tp_text_add(out, "(");
+        print_double(z->re, false, out);
+        tp_text_add(out, "%s", signbit(z->im) && !isnan(z->im) ? "" : "+");
+    }
+    print_double(z->im, false, out);
+    tp_text_add(out, real ? "j)" : "j");
+}
+
+static void print_device(tp_device d, tp_text *out)
+{
+    char name[16];
+    tp_text_add(out, "device(type='%s'", tp_device_name((tp_device){ d.type, -1 }, name));
+    if (d.index >= 0)
+        tp_text_add(out, ", index=%d", d.index);
+    tp_text_add(out, ")");
+}
+
+/* Single quotes unless the text has those and no double ones. Bytes above ASCII are letters of UTF-8: they stay. */
+static void print_string(const tp_string *s, tp_text *out)
+{
+    char quote = memchr(s->text, '\'', s->length) && !memchr(s->text, '"', s->length) ? '"' : '\'';
+    tp_text_put(out, &quote, 1);
+    for (uint32_t i = 0; i < s->length; i++) {
+        unsigned char c = (unsigned char)s->text[i];
+        if (c == '\n' || c == '\r' || c == '\t')
+            tp_text_add(out, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
+        else if (c < 32 || c == 127)
+            tp_text_add(out, "\\x%02x", c);
+        else
+            tp_text_add(out, c == '\\' || c == quote ? "\\%c" : "%c", c);
+    }
+    tp_text_put(out, &quote, 1);
+}
+
+/* A dict's list has keys and values in turn. */
 static void print_items(tp_value v, const char *open, const char *close, tp_text *out)
 {
     tp_text_add(out, "%s", open);
     for (uint32_t i = 0; i < v.list->count; i++) {
         if (i)
-            tp_text_add(out, ", ");
+            tp_text_add(out, "%s", v.tag == TP_DICT && i % 2 ? ": " : ", ");
         tp_value_print(v.list->item[i], out);
     }
     tp_text_add(out, "%s", close);
@@ -299,26 +344,19 @@ static void print_items(tp_value v, const char *open, const char *close, tp_text
 void tp_value_print(tp_value v, tp_text *out)
 {
     static const char *const format[] = { "contiguous_format", "preserve_format", "channels_last", "channels_last_3d" };
-    char device[16];
     switch ((tp_tag)v.tag) {
     case TP_NONE:         tp_text_add(out, "None"); break;
     case TP_BOOL:         tp_text_add(out, "%s", v.b ? "True" : "False"); break;
     case TP_INT:          tp_text_add(out, "%lld", LL(v.i)); break;
     case TP_SYM:          tp_sym_print((tp_sym){ v.sym }, out); break;
-    case TP_FLOAT:        print_double(v.f, out); break;
-    case TP_COMPLEX:
-        tp_text_add(out, "(");
-        print_double(v.complex->re, out);
-        tp_text_add(out, "%s", signbit(v.complex->im) ? "" : "+");
-        print_double(v.complex->im, out);
-        tp_text_add(out, "j)");
-        break;
+    case TP_FLOAT:        print_double(v.f, true, out); break;
+    case TP_COMPLEX:      print_complex(v.complex, out); break;
     case TP_TENSOR:       tp_text_add(out, "tensor(...)"); break;
     case TP_DTYPE_VALUE:  tp_text_add(out, "torch.%s", tp_dtypes[v.i].python); break;
-    case TP_DEVICE:       tp_text_add(out, "device(type='%s')", tp_device_name(v.device, device)); break;
+    case TP_DEVICE:       print_device(v.device, out); break;
     case TP_LAYOUT:       tp_text_add(out, "torch.strided"); break;
     case TP_FORMAT_VALUE: tp_text_add(out, "torch.%s", format[v.i]); break;
-    case TP_STRING:       tp_text_add(out, "'%s'", v.string->text); break;
+    case TP_STRING:       print_string(v.string, out); break;
     case TP_LIST:         print_items(v, "[", "]", out); break;
     case TP_TUPLE:        print_items(v, "(", v.list->count == 1 ? ",)" : ")", out); break;
     case TP_DICT:         print_items(v, "{", "}", out); break;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/runtime.h"
+
 const tp_dtype_info tp_dtypes[TP_DTYPE_COUNT] = {
 #define TP_DTYPE(n, ctype, k, size, python, title, cpp, legacy, format) \
     [TP_##n] = { #n, size, TP_KIND_##k, python, title, cpp, legacy, format },
@@ -163,4 +165,10 @@ void tp_scalar_write(tp_scalar s, void *e, tp_dtype d)
     case TP_DTYPE_COUNT:
     case TP_DTYPE_NONE: break;
     }
+}
+
+/* Float literals are f32 until a program says otherwise. */
+__attribute__((constructor(102))) static void set_default(void)
+{
+    tp_the_runtime.default_dtype = TP_f32;
 }

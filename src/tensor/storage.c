@@ -91,6 +91,8 @@ static void drop_data(tp_storage *s)
         tp_block_free(s->data, s->bytes);
     else if (s->release)
         s->release(s->owner);
+    s->release = NULL;
+    s->owner = NULL;
 }
 
 void tp_storage_free(tp_storage *s)

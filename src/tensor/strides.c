@@ -44,6 +44,11 @@ void tp_strides_channels_last(int ndim, const int64_t *size, int64_t *stride)
 
 void tp_strides_like(const tp_tensor *x, int ndim, const int64_t *size, int64_t *stride)
 {
+    /* For the very sizes of x its strides are kept to the letter, also those of dims of size 1, which say nothing. */
+    if (ndim == x->ndim && memcmp(size, x->size, (size_t)ndim * sizeof *size) == 0 && tp_tensor_is_dense(x)) {
+        memmove(stride, x->stride, (size_t)ndim * sizeof *stride);
+        return;
+    }
     if (ndim != x->ndim || tp_tensor_is_contiguous(x)) {
         tp_strides_row_major(ndim, size, stride);
         return;

@@ -164,11 +164,12 @@ tp_tensor *tp_tensor_new_scalar(tp_dtype d, tp_scalar value)
 
 tp_tensor *tp_tensor_view(const tp_tensor *base, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
 {
-    size_t reach = span((tp_dtype)base->dtype, ndim, size, stride);
-    size_t start = (size_t)offset * tp_dtype_bytes((tp_dtype)base->dtype);
-    if (offset < 0 || (reach && (reach == SIZE_MAX || start + reach > base->storage->bytes)))
+    size_t reach = span((tp_dtype)base->dtype, ndim, size, stride), start, end = 0;
+    bool fits = offset >= 0 && reach != SIZE_MAX && !__builtin_mul_overflow((size_t)offset, tp_dtype_bytes((tp_dtype)base->dtype), &start) &&
+                !__builtin_add_overflow(start, reach, &end) && (!reach || end <= base->storage->bytes);
+    if (!fits)
         return tp_fail(TP_ERR_RUNTIME, "setStorage: a view at storage offset %lld requiring a storage size of %zu is out of bounds for storage of size %zu",
-                       LL(offset), start + reach, base->storage->bytes);
+                       LL(offset), end, base->storage->bytes);
     tp_tensor *t = tp_tensor_take_storage(tp_storage_ref(base->storage), (tp_dtype)base->dtype, ndim, size, stride, offset);
     if (t) {
         t->device = base->device;
