@@ -11,6 +11,7 @@
 
 #include <math.h>
 
+#include "ops/batch.h"
 #include "ops/dispatch.h"
 #include "ops/hooks.h"
 #include "ops/promote.h"
