@@ -85,7 +85,7 @@ int tp_number_compare(tp_value a, tp_value b)
 
 bool tp_number_fits(tp_value number, tp_dtype d)
 {
-    return tp_dtype_can_cast(tp_dtype_of_number(number), d) || tp_dtypes[d].kind == TP_KIND_BOOL;
+    return tp_number_is_integral(number) || tp_dtype_can_cast(tp_dtype_of_number(number), d);
 }
 
 static bool both_integral(tp_value a, tp_value b)
