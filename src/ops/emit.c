@@ -146,6 +146,16 @@ void tp_common_add_list(tp_common *c, tp_value tensors)
         tp_common_add(c, tensors.list->item[i]);
 }
 
+tp_dtype tp_promoted(const tp_value *arg, uint32_t mask, bool to_float)
+{
+    tp_common c = TP_COMMON_START;
+    for (int i = 0; mask >> i; i++)
+        if (mask >> i & 1)
+            tp_common_add(&c, arg[i]);
+    tp_dtype d = tp_common_dtype(&c);
+    return to_float && tp_dtype_is_integral(d) ? (tp_dtype)tp_the_runtime.default_dtype : d;
+}
+
 /* ---- lists ---- */
 void tp_ints_join(tp_ints *l, const tp_ints *more)
 {

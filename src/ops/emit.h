@@ -75,6 +75,8 @@ static inline tp_dtype tp_dtype_of(const tp_tensor *t) { return t ? (tp_dtype)t-
 static inline tp_device tp_device_of(const tp_tensor *t) { return t ? t->device : (tp_device){ TP_CPU, -1 }; }
 tp_device tp_device_of_list(tp_value tensors);
 void tp_common_add_list(tp_common *c, tp_value tensors);
+/* The common type of the arguments in `mask`; integers become the default float type when asked. */
+tp_dtype tp_promoted(const tp_value *arg, uint32_t mask, bool to_float);
 
 /* ---- lists of sizes ---- */
 static inline void tp_ints_add(tp_ints *l, int64_t x)
