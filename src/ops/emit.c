@@ -85,7 +85,7 @@ int tp_number_compare(tp_value a, tp_value b)
 
 bool tp_number_fits(tp_value number, tp_dtype d)
 {
-    return tp_dtype_can_cast(tp_dtype_of_number(number), d) || tp_dtypes[d].kind == TP_KIND_BOOL;
+    return tp_number_is_integral(number) || tp_dtype_can_cast(tp_dtype_of_number(number), d);
 }
 
 static bool both_integral(tp_value a, tp_value b)
@@ -144,6 +144,16 @@ void tp_common_add_list(tp_common *c, tp_value tensors)
 {
     for (uint32_t i = 0; i < tp_length(tensors); i++)
         tp_common_add(c, tensors.list->item[i]);
+}
+
+tp_dtype tp_promoted(const tp_value *arg, uint32_t mask, bool to_float)
+{
+    tp_common c = TP_COMMON_START;
+    for (int i = 0; mask >> i; i++)
+        if (mask >> i & 1)
+            tp_common_add(&c, arg[i]);
+    tp_dtype d = tp_common_dtype(&c);
+    return to_float && tp_dtype_is_integral(d) ? (tp_dtype)tp_the_runtime.default_dtype : d;
 }
 
 /* ---- lists ---- */

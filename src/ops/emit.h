@@ -11,6 +11,7 @@
 
 #include <math.h>
 
+#include "ops/batch.h"
 #include "ops/dispatch.h"
 #include "ops/hooks.h"
 #include "ops/promote.h"
@@ -23,11 +24,11 @@ typedef struct tp_ints {
     int64_t item[TP_MAX_DIMS];
 } tp_ints;
 
-/* ---- reading boxed arguments; none gives 0, an empty list or NULL ---- */
+/* ---- reading boxed arguments; none gives 0, an empty list, f32 or NULL: whether it is there is asked of the tag ---- */
 static inline int64_t tp_int_read(tp_value v) { return v.tag == TP_NONE ? 0 : tp_as_int(v); }
 static inline double tp_float_read(tp_value v) { return v.tag == TP_NONE ? 0 : tp_as_double(v); }
 static inline const char *tp_str_read(tp_value v) { return v.tag == TP_STRING ? v.string->text : NULL; }
-static inline tp_dtype tp_dtype_read(tp_value v) { return v.tag == TP_DTYPE_VALUE ? (tp_dtype)v.i : TP_DTYPE_NONE; }
+static inline tp_dtype tp_dtype_read(tp_value v) { return v.tag == TP_DTYPE_VALUE ? (tp_dtype)v.i : TP_f32; }
 static inline tp_format tp_format_read(tp_value v) { return v.tag == TP_FORMAT_VALUE ? (tp_format)v.i : TP_FORMAT_PRESERVE; }
 static inline tp_device tp_device_read(tp_value v, tp_device otherwise) { return v.tag == TP_DEVICE ? v.device : otherwise; }
 tp_ints tp_ints_read(tp_value v, int want, bool *bad);
@@ -74,6 +75,8 @@ static inline tp_dtype tp_dtype_of(const tp_tensor *t) { return t ? (tp_dtype)t-
 static inline tp_device tp_device_of(const tp_tensor *t) { return t ? t->device : (tp_device){ TP_CPU, -1 }; }
 tp_device tp_device_of_list(tp_value tensors);
 void tp_common_add_list(tp_common *c, tp_value tensors);
+/* The common type of the arguments in `mask`; integers become the default float type when asked. */
+tp_dtype tp_promoted(const tp_value *arg, uint32_t mask, bool to_float);
 
 /* ---- lists of sizes ---- */
 static inline void tp_ints_add(tp_ints *l, int64_t x)

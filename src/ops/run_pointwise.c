@@ -216,6 +216,16 @@ static void place_operand(const plan *p, const tp_tensor *t, tp_tile_operand *op
         stride[d] = stride_at(p, t, d) * bytes;
 }
 
+/* Among integers a number is first brought to their type, as -1 among bytes is 255. */
+static tp_scalar wrapped(tp_scalar s, tp_dtype common)
+{
+    _Alignas(16) char element[16];
+    if (!tp_dtype_is_integral(common))
+        return s;
+    tp_scalar_write(s, element, common);
+    return tp_scalar_read(element, common);
+}
+
 static void run_loop(const plan *p, const tp_value *arg, tp_tensor *out, tp_compute compute)
 {
     static const int64_t still[TP_MAX_DIMS];
@@ -236,7 +246,8 @@ static void run_loop(const plan *p, const tp_value *arg, tp_tensor *out, tp_comp
         *operand = (tp_tile_operand){ number[i], (uint8_t)p->common, still };
     }
     for (int i = 0; i < program->scalar_count; i++)
-        scalar[i] = p->form->scalar[i].arg < 0 ? p->form->scalar[i].constant : tp_as_scalar(arg[p->form->scalar[i].arg]);
+        scalar[i] = p->form->scalar[i].arg < 0 ? p->form->scalar[i].constant
+                                               : wrapped(tp_as_scalar(arg[p->form->scalar[i].arg]), p->common);
     tp_tile_run(program, &loop);
 }
 

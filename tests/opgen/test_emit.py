@@ -23,7 +23,7 @@ def test_a_tile_program(generate):
     c = generate("op f(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor\n    like pointwise promote(self, other)\n"
                  "    expr    self + alpha * other\n")
     assert "{ TP_PRIM_mul, 3, 2, 1, 0 }" in c and "{ TP_PRIM_add, 4, 0, 3, 0 }" in c
-    assert ".promotion = TP_PROMOTE, .to = TP_DTYPE_NONE, .promoting = 0x3, .form_count = 1" in c
+    assert ".promotion = TP_PROMOTE, .to = TP_DTYPE_NONE, .promoting = 0x3" in c and ".form_count = 1" in c
 
 
 def test_equal_subexpressions_are_one_register(generate):
@@ -75,7 +75,7 @@ def test_only_what_a_formula_reads_is_saved(generate, formula, saves):
 ])
 def test_overloads(generate, call, op):
     c = generate(SIN + f"op f(Tensor self, Scalar alpha) -> Tensor\n    like composite\n    decomp {call}\n")
-    assert f"&tp_op_{op}, (tp_value[])" in c.split("f_open")[1]
+    assert f"&tp_op_{op}, (tp_value[])" in " ".join(c.split("f_open")[1].split())
 
 
 def test_gradients_run_in_alphabetical_order(generate):

@@ -47,3 +47,12 @@ VARIANTS = [
 def test_variants(world, schema, also, want):
     made = world(f"op {schema}\n    also    {also}\n    like    opaque\n")
     assert [str(op.schema)[len("aten::"):] for op in made.files[0].ops[1:]] == want
+
+
+@pytest.mark.parametrize("name, node", [
+    ("log1p", "Log1P"), ("max_pool2d_with_indices", "MaxPool2DWithIndices"), ("nll_loss2d_forward", "NllLoss2D"), ("smooth_l1_loss", "SmoothL1Loss"),
+    ("atan2", "Atan2"), ("exp2", "Exp2"), ("native_layer_norm", "NativeLayerNorm"), ("tanh", "Tanh"), ("unsafe_view", "UnsafeView"),
+])
+def test_names_of_nodes(name, node):
+    from opgen.emit_tables import camel
+    assert camel(name) == node

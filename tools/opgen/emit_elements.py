@@ -244,10 +244,11 @@ def emit_program(name, p, out, schema):
     if p.scalars:
         rows = [f"{{ .arg = {key[1]} }}" if key[0] == "arg" else f"{{ .arg = -1, .constant = {constant(key[1])} }}" for key in p.scalars]
         text.append(f"static const struct tp_form_scalar {name}_scalar[] = {{ {', '.join(rows)} }};")
-    form = [f".program = {{ {f'.step = {name}_step, .step_count = {len(p.steps)}, ' if p.steps else ''}.input_count = {len(inputs)}, "
-            f".scalar_count = {len(p.scalars)}, .register_count = {registers}, .output_count = 1, .output = {{ {place[out]} }} }}"]
+    steps = f".step = {name}_step, .step_count = {len(p.steps)}, " if p.steps else ""
+    form = [f".program = {{ {steps}.input_count = {len(inputs)}, .scalar_count = {len(p.scalars)},\n"
+            f"                   .register_count = {registers}, .output_count = 1, .output = {{ {place[out]} }} }}"]
     if inputs:
-        form.append(f".input = {name}_input")
+        form.append(f"\n      .input = {name}_input")
     if p.scalars:
         form.append(f".scalar = {name}_scalar")
-    return text, "{ " + ", ".join(form) + " }"
+    return text, "{ " + ", ".join(form).replace(", \n", ",\n") + " }"

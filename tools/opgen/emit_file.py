@@ -1,4 +1,6 @@
 """One .op file becomes one .c file."""
+import re
+
 from . import emit_formulas, emit_infer
 from .ast import Mistake
 from .emit_tables import Tables
@@ -50,6 +52,12 @@ def emit_entry(tables, world, op):
     return out + tries, functions
 
 
+def spaced(text):
+    """A blank line around functions."""
+    text = re.sub(r"\n}\n(?=\S)", "\n}\n\n", text)
+    return re.sub(r"(?<=;)\n(?=static \w[\w *]*\([^;{]*\)\n{)", "\n\n", text)
+
+
 def emit_file(world, file, prims, source):
     tables = Tables(world, prims)
     world.hooks, world.kernels = set(), {}
@@ -63,7 +71,7 @@ def emit_file(world, file, prims, source):
             lines += text
         lines += tables.schema_tables(op)
         lines += tables.op_struct(op, emit_formulas.for_variant(op, shared))
-        parts.append("\n".join(lines))
+        parts.append(spaced("\n".join(lines)))
     head = [f"/* From {source}. Written by tools/opgen: change the source, not this file. */", '#include "gen/ops.h"',
             '#include "ops/emit.h"', ""]
     for name in world.hooks:

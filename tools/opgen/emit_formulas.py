@@ -410,6 +410,63 @@ def emit_deriv_jvp(t, model):
     t.body.add("tp_scope_keep(&s, &out[0], sum);")
 
 
+# ---- batching ----
+VMAP_HEAD = "(const tp_op *op, const tp_value *arg, uint64_t batched, int64_t size, tp_value *result)"
+
+
+def emit_vmap(model, world, symbol):
+    """(C of the field, function text): the rule of the `vmap` column, or the default of the kind."""
+    column, name = model.column("vmap"), f"{symbol}_vmap"
+
+    def calling(rule, last):
+        return name, f"static bool {name}{VMAP_HEAD}\n{{\n    return {rule}(op, arg, batched, size, result, {last});\n}}\n"
+
+    if column is None:
+        dims = [model.schema.index(w) for w, _ in model.words if isinstance(w, str) and model.schema.index(w) >= 0]
+        if model.kind == "pointwise":
+            return "tp_vmap_pointwise", None
+        if model.kind in ("reduction", "scan", "rowwise") and dims:
+            return calling("tp_vmap_shift", f"{1 << dims[0]:#x}")
+        writes = any(a.type.written for a in model.schema.args)
+        plain = all(r.type.is_tensor for r in model.schema.results) and not any(a.type.is_tensors for a in model.schema.args)
+        if model.kind in ("composite", "view", "random", "factory", "metadata") or writes or not plain or model.decomps:
+            return None, None
+        return "tp_vmap_loop", None
+    d = column.data
+    if d["how"] == "shift":
+        masks = 0
+        for word in d["names"]:
+            if model.schema.index(word) < 0:
+                raise Mistake(column.where, f"'vmap shift' names '{word}', which is no argument")
+            masks |= 1 << model.schema.index(word)
+        return calling("tp_vmap_shift", f"{masks:#x}")
+    if d["how"] == "fold":
+        return calling("tp_vmap_fold", str(model.schema.index(d["names"][0])))
+    if d["how"] == "loop":
+        return "tp_vmap_loop", None
+    if d["how"] == "decomp":
+        return None, None           # the level opens an op without a rule
+    if d["how"] == "error":
+        body = "".join(f"    (void){w};\n" for w in ("op", "arg", "batched", "size", "result"))
+        text = quote(d["text"].replace("%", "%%"))
+        return name, f"static bool {name}{VMAP_HEAD}\n{{\n{body}    return tp_fail(TP_ERR_RUNTIME, {text});\n}}\n"
+    if isinstance(d["expr"], CFun):
+        world.hooks.add(d["expr"].name)
+        return d["expr"].name, None
+    return emit_vmap_formula(model, world, name, d["expr"])
+
+
+def emit_vmap_formula(model, world, name, node):
+    """A formula over the batched first argument; `batch` is the size of its first dim."""
+    t = Tensors(model, world, Body())
+    t.used_names.add("size")
+    t.bound[0]["batch"] = Val("int", "size")
+    keep_results(t, model, t.compile(node), node)
+    t.body.add("return tp_scope_end(&s);")
+    lead = ["if (batched != 1)", "    return tp_vmap_loop(op, arg, batched, size, result);"]
+    return name, make_function(f"static bool {name}{VMAP_HEAD}", t, (), lead)
+
+
 # ---- all of one entry ----
 def emit_functions(op, world, functions):
     """Text of the functions over tensors of an entry, and the fields of tp_op they fill."""
@@ -456,6 +513,7 @@ def emit_functions(op, world, functions):
     if results:
         fields["nondifferentiable_results"] = f"{sum(1 << i for i in results):#x}"
     put("jvp", emit_jvp(model, world, symbol))
+    put("vmap", emit_vmap(model, world, symbol))
     return out, fields
 
 

@@ -220,12 +220,10 @@ def emit_check(model, world, symbol):
 
 
 def bind_common(sizes, model):
-    """`result.dtype` in the checks of an element-wise op: its promoted type."""
-    sizes.body.add("tp_common common = TP_COMMON_START;")
-    for i in promoting(model):
-        sizes.body.add(f"tp_common_add(&common, arg[{i}]);")
-    sizes.used_names.add("common")
-    sizes.bound[0]["result.dtype"] = Val("dtype", "tp_common_dtype(&common)")
+    """`result.dtype` in the checks of an element-wise op: its promoted type, computed where a check asks for it."""
+    mask = sum(1 << i for i in promoting(model))
+    to_float = "true" if model.word("float") is not None else "false"
+    sizes.bound[0]["result.dtype"] = Val("dtype", f"tp_promoted(arg, {mask:#x}, {to_float})")
 
 
 def promoting(model):

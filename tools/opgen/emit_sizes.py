@@ -997,7 +997,8 @@ class Sizes:
 
     def call_fits(self, node):
         number = self.as_scalar(self.compile(node.args[0]))
-        return Val("bool", f"tp_number_fits({number.text}, {self.as_dtype(self.compile(node.args[1]), node)})")
+        d = self.as_dtype(self.compile(node.args[1]), node)
+        return Val("bool", f"(tp_number_is_integral({number.text}) || tp_number_fits({number.text}, {d}))")
 
     def call_can_cast(self, node):
         a, b = (self.as_dtype(self.compile(x), x) for x in node.args)

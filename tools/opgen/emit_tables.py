@@ -1,4 +1,6 @@
 """The structs of the ops: arguments, defaults, how they run, and the table of all."""
+import re
+
 from . import emit_infer
 from .ast import Attr, Binary, Call, Guarded, List, Literal, Mistake, Name, walk
 from .emit_elements import Elements, emit_program
@@ -15,7 +17,10 @@ DTYPE_NAMES = ("u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "c64", "c12
 
 
 def camel(name):
-    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+    """log1p -> Log1P, max_pool2d -> MaxPool2D, nll_loss_forward -> NllLoss: as PyTorch names its nodes."""
+    name = re.sub(r"_forward$", "", name)
+    return re.sub(r"(?:^|_|(?<=\d))([a-z])", lambda m: m[1].upper(), name)
+
 
 
 class Tables:
@@ -114,7 +119,9 @@ class Tables:
                 out += [f"    {self.sample(s, model.schema.args[i].type)}," for s in kept]
                 out.append("};")
                 made.append(f"{{ .arg = {i}, .sample_count = {len(kept)}, .sample = {table} }}")
-            out.append(f"static const tp_try_row {op.symbol}_rows{n}[] = {{ {', '.join(made)} }};")
+            out.append(f"static const tp_try_row {op.symbol}_rows{n}[] = {{")
+            out += [f"    {row}," for row in made]
+            out.append("};")
             lines.append(f"{{ .row = {op.symbol}_rows{n}, .row_count = {len(made)} }}")
         if not lines:
             return [], {}
@@ -183,20 +190,20 @@ class Tables:
         target = "TP_DTYPE_NONE"
         if to:
             target = {"bool": "TP_b8", "real": "TP_TO_REAL"}.get(to[0].name, "TP_" + to[0].name)
-        body = f".to = {target}, .promoting = {mask:#x}, .form_count = {len(forms)}, .form = {symbol}_forms{select}"
+        body = f".to = {target}, .promoting = {mask:#x},\n    .form_count = {len(forms)}, .form = {symbol}_forms{select}"
         if len(how) == 2 and model.kind_if is not None:     # like pointwise float promote if c: the second word while c holds
             out += self.promotion_pick(model, symbol, body, [base[h] for h in how])
         else:
-            out.append(f"static const tp_pointwise {symbol}_pointwise = {{ .promotion = {base[how[0]]}, {body} }};")
+            out.append(f"static const tp_pointwise {symbol}_pointwise = {{\n    .promotion = {base[how[0]]}, {body},\n}};")
         return out
 
     def promotion_pick(self, model, symbol, body, how):
         sizes = emit_infer.Rules(model, self.world, Body())
         test = sizes.as_bool(sizes.compile(model.kind_if), model.kind_if)
         sizes.body.add(f"return {test} ? &{symbol}_second : NULL;")
-        out = [f"static const tp_pointwise {symbol}_second = {{ .promotion = {how[1]}, {body} }};"]
+        out = [f"static const tp_pointwise {symbol}_second = {{\n    .promotion = {how[1]}, {body},\n}};"]
         out.append(emit_infer.finish(f"static const tp_pointwise *{symbol}_pick(const tp_value *arg)", sizes).rstrip("\n"))
-        out.append(f"static const tp_pointwise {symbol}_pointwise = {{ .promotion = {how[0]}, {body}, .pick = {symbol}_pick }};")
+        out.append(f"static const tp_pointwise {symbol}_pointwise = {{\n    .promotion = {how[0]}, {body}, .pick = {symbol}_pick,\n}};")
         return out
 
     # ---- reductions ----

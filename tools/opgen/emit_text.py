@@ -73,6 +73,15 @@ def used_prelude(prelude, body):
     return [line for name, line in prelude.values() if len(re.findall(rf"(?<![\w.>]){name}\b", text)) > 1]
 
 
+def folded(line, width=120):
+    """A long call with its arguments on a line of their own."""
+    at = line.find("(tp_value[]){")
+    if len(line) <= width or at < 0:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 8)
+    return [line[:at].rstrip(), indent + line[at:]]
+
+
 def function(head, body):
-    body.lines = without_unused(body.lines)
+    body.lines = [part for line in without_unused(body.lines) for part in folded(line)]
     return head + "\n{\n" + "\n".join(body.lines) + "\n}\n"

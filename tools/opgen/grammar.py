@@ -420,7 +420,7 @@ class Parser:
     def column_vmap(self):
         word = self.peek()
         if word in ("fold", "shift") and self.kind(1) == "name":
-            return {"how": self.take(), "name": self.name()}
+            return {"how": self.take(), "names": self.names()}
         if word in ("loop", "decomp") and self.at + 1 == len(self.tokens):
             return {"how": self.take()}
         if word == "error" and self.kind(1) == "string":
