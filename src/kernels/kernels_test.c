@@ -118,6 +118,18 @@ out:
     drop((tp_tensor *[]){ x, y }, 2);
 }
 
+/* Longer than one fold of the tile set takes. */
+TP_TEST(long_rows_are_summed_whole)
+{
+    const int64_t n = 3000;
+    tp_tensor *x = make(TP_f32, 1, &n, NULL), *y = tp_tensor_new(TP_f32, 1, &n);
+    TP_NEED(x && y);
+    TP_NEED(tp_k_softmax((tp_value[]){ tp_of_tensor(x), tp_int(0), tp_bool(false) }, &y));
+    TP_EXPECT(fabs(at(y, 0) * 3000 - 1) < 1e-6 && fabs(at(y, 2999) * 3000 - 1) < 1e-6);
+out:
+    drop((tp_tensor *[]){ x, y }, 2);
+}
+
 /* One and four threads give the same bits: softmax by rows and strips, the sums of layer_norm's gradient, indexing. */
 TP_TEST(threads_do_not_show)
 {
@@ -251,6 +263,7 @@ out:
 }
 
 TP_TEST_MAIN(TP_SWEPT(normal_numbers_are_torchs), TP_SWEPT(normal16_has_the_same_bits_everywhere), TP_SWEPT(softmax_sums_to_one),
+             TP_SWEPT(long_rows_are_summed_whole),
              TP_UNSWEPT(threads_do_not_show), TP_SWEPT(batch_norm_keeps_running_statistics), TP_SWEPT(indices_pick_and_place),
              TP_SWEPT(gather_scatter_and_embedding_rows), TP_SWEPT(sorting_is_stable_with_nan_last), TP_SWEPT(tensors_are_joined_and_rolled),
              TP_SWEPT(losses_skip_ignored_targets))

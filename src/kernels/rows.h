@@ -13,7 +13,7 @@
 
 /* Sums are folded in blocks of so many elements, what a fold takes, and the blocks added in order. Rows that fit into one
  * run of a fold (tile/isa/fold.c) are folded here in the same order, without the fold's cost of starting up. */
-enum { TP_ROW_BLOCK = TP_TILE, TP_SHORT_ROW = 256 };
+enum { TP_ROW_BLOCK = TP_TILE, TP_SHORT_ROW = 256, TP_TINY_ROW = 32 };
 
 typedef struct tp_row {
     const tp_tile_set *set;
@@ -63,9 +63,22 @@ static inline void tp_row_step(const tp_row *r, tp_prim prim, int64_t n, void *t
     r->set->step[r->compute][prim][TP_FORM_VECTORS](n, to, a, b, NULL);
 }
 
-/* to = prim(a, *one). */
+#define TP_TINY_STEP(T)                                                                                     \
+    for (int64_t i = 0; i < n; i++) {                                                                       \
+        T x = ((const T *)a)[i], y = *(const T *)one;                                                       \
+        ((T *)to)[i] = prim == TP_PRIM_add ? x + y : prim == TP_PRIM_sub ? x - y : prim == TP_PRIM_mul ? x * y : x / y; \
+    }
+
+/* to = prim(a, *one). A few elements are not worth a call: the four operations are done here, to the same bits. */
 static inline void tp_row_step_one(const tp_row *r, tp_prim prim, int64_t n, void *to, const void *a, const void *one)
 {
+    if (n <= TP_TINY_ROW && (prim == TP_PRIM_add || prim == TP_PRIM_sub || prim == TP_PRIM_mul || prim == TP_PRIM_div)) {
+        if (r->bytes == 8)
+            TP_TINY_STEP(double)
+        else
+            TP_TINY_STEP(float)
+        return;
+    }
     r->set->step[r->compute][prim][TP_FORM_RIGHT_ONE](n, to, a, one, NULL);
 }
 
