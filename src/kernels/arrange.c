@@ -22,20 +22,57 @@ static void copy_between(const tp_tensor *to, int ndim, const int64_t *size, con
     tp_tile_run(&program, &loop);
 }
 
+/* Rows of a row-major tensor, each reversed if the last dim is, from where the flipped coordinates of the others say. */
+static void flip_rows(const tp_tensor *from, const bool *flipped, tp_tensor *to)
+{
+    int last = from->ndim - 1;
+    int64_t n = from->size[last], bytes = (int64_t)tp_dtype_bytes((tp_dtype)from->dtype);
+    for (int64_t row = 0; row < from->numel / n; row++) {
+        int64_t k = row, source = 0;
+        for (int d = last - 1; d >= 0; d--) {
+            int64_t i = k % from->size[d];
+            source += (flipped[d] ? from->size[d] - 1 - i : i) * from->stride[d];
+            k /= from->size[d];
+        }
+        const char *a = (const char *)tp_tensor_data(from) + source * bytes;
+        char *b = (char *)tp_tensor_data(to) + row * n * bytes;
+#define REVERSE(T)                                              \
+    for (int64_t i = 0; i < n; i++)                             \
+        ((T *)b)[i] = ((const T *)a)[n - 1 - i];                \
+    break
+        if (!flipped[last]) {
+            memcpy(b, a, (size_t)(n * bytes));
+            continue;
+        }
+        switch (bytes) {
+        case 1: REVERSE(uint8_t);
+        case 2: REVERSE(uint16_t);
+        case 4: REVERSE(uint32_t);
+        case 8: REVERSE(uint64_t);
+        default: REVERSE(tp_c128);
+        }
+#undef REVERSE
+    }
+}
+
 /* flip(self, dims) */
 TP_HOOK_K(tp_k_flip)
 {
     const tp_tensor *self = arg[0].tensor;
     int64_t stride[TP_MAX_DIMS], offset = 0;
+    bool flipped[TP_MAX_DIMS] = { false };
     memcpy(stride, self->stride, (size_t)self->ndim * sizeof *stride);
     for (uint32_t i = 0; i < tp_length(arg[1]); i++) {
         int d = tp_wrap_dim(tp_as_int(arg[1].list->item[i]), self->ndim);
         if (self->ndim) {
             offset += (self->size[d] - 1) * self->stride[d];
             stride[d] = -self->stride[d];
+            flipped[d] = true;
         }
     }
-    if (self->numel)
+    if (self->numel && self->ndim && tp_tensor_is_contiguous(self) && tp_tensor_is_contiguous(out[0]))
+        flip_rows(self, flipped, out[0]);
+    else if (self->numel)
         copy_between(out[0], self->ndim, self->size, out[0]->stride, 0, self, stride, offset);
     return true;
 }

@@ -35,18 +35,25 @@ struct work {
     _Atomic bool    failed;
 };
 
-#define LINE(name, ...)                                                                                    \
+/* One function for each type of index; `at` is the place the index names. */
+#define TYPED_LINE(name, I, ...)                                                                           \
     static int64_t name(const work *w, int64_t n, const char *index, char *x, char *other)                 \
     {                                                                                                      \
-        for (int64_t i = 0; i < n; i++, index += w->index_step, other += w->other_step, x += w->x_step) {  \
-            int64_t k = tp_read_index(index, w->index_bytes);                                              \
-            if (TP_UNLIKELY((uint64_t)k >= (uint64_t)w->limit))                                            \
+        const int64_t index_step = w->index_step, other_step = w->other_step, x_step = w->x_step;          \
+        const int64_t dim_stride = w->dim_stride;                                                          \
+        const uint64_t limit = (uint64_t)w->limit;                                                         \
+        for (int64_t i = 0; i < n; i++, index += index_step, other += other_step, x += x_step) {           \
+            int64_t k = *(const I *)index;                                                                 \
+            if (TP_UNLIKELY((uint64_t)k >= limit))                                                         \
                 return i;                                                                                  \
-            char *at = x + k * w->dim_stride;                                                              \
+            char *at = x + k * dim_stride;                                                                 \
             __VA_ARGS__;                                                                                   \
         }                                                                                                  \
         return n;                                                                                          \
     }
+#define LINE(name, ...)                                 \
+    TYPED_LINE(name##_i32, int32_t, __VA_ARGS__)        \
+    TYPED_LINE(name##_i64, int64_t, __VA_ARGS__)
 #define LINES(bytes)                                    \
     LINE(gather_##bytes, memcpy(other, at, bytes))      \
     LINE(scatter_##bytes, memcpy(at, other, bytes))
@@ -55,7 +62,9 @@ LINES(2)
 LINES(4)
 LINES(8)
 LINES(16)
-LINE(combine_line, w->combine(1, at, 0, other, 0))
+LINE(combine, w->combine(1, at, 0, other, 0))
+LINE(add_f32, *(float *)at += *(const float *)other)
+LINE(add_f64, *(double *)at += *(const double *)other)
 
 /* The index stands still: one place for the whole line. */
 static int64_t whole_line(const work *w, int64_t n, const char *index, char *x, char *other)
@@ -73,14 +82,21 @@ static int64_t whole_line(const work *w, int64_t n, const char *index, char *x, 
     return n;
 }
 
-static line_fn *choose_line(const work *w)
+static line_fn *choose_line(const work *w, tp_dtype d)
 {
-    static line_fn *const by_size[5][2] = {
-        { gather_1, scatter_1 }, { gather_2, scatter_2 }, { gather_4, scatter_4 }, { gather_8, scatter_8 }, { gather_16, scatter_16 },
+#define PAIR(name) { name##_i32, name##_i64 }
+    static line_fn *const by_size[5][2][2] = {
+        { PAIR(gather_1), PAIR(scatter_1) }, { PAIR(gather_2), PAIR(scatter_2) }, { PAIR(gather_4), PAIR(scatter_4) },
+        { PAIR(gather_8), PAIR(scatter_8) }, { PAIR(gather_16), PAIR(scatter_16) },
     };
+    static line_fn *const combining[3][2] = { PAIR(combine), PAIR(add_f32), PAIR(add_f64) };
+#undef PAIR
+    bool wide = w->index_bytes == 8, adds = w->combine == tp_combine_of(TP_COMBINE_ADD, d);
     if (w->ndim && w->dim != w->ndim - 1 && w->index_step == 0)
         return whole_line;
-    return w->combine ? combine_line : by_size[__builtin_ctzl(w->bytes)][w->to_x];
+    if (w->combine)
+        return combining[adds && d == TP_f32 ? 1 : adds && d == TP_f64 ? 2 : 0][wide];
+    return by_size[__builtin_ctzl(w->bytes)][w->to_x][wide];
 }
 
 static void chunk(void *pointer, int64_t number, int64_t count)
@@ -138,7 +154,7 @@ static bool run(tp_tensor *x, int64_t dim, const tp_tensor *index, const tp_tens
         w.other_step = w.other_stride[last];
         w.index_step = w.index_stride[last];
     }
-    w.line = choose_line(&w);
+    w.line = choose_line(&w, (tp_dtype)x->dtype);
     int64_t n = last < 0 ? 1 : w.size[last];
     tp_pool_run(to_x ? 1 : tp_chunks_of(index->numel / n, n), chunk, &w);
     if (w.failed)

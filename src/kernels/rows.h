@@ -11,8 +11,9 @@
 #include "base/runtime.h"
 #include "tile/set.h"
 
-/* Sums are folded in blocks of so many elements, and the blocks added in order. */
-enum { TP_ROW_BLOCK = 4096 };
+/* Sums are folded in blocks of so many elements, what a fold takes, and the blocks added in order. Rows that fit into one
+ * run of a fold (tile/isa/fold.c) are folded here in the same order, without the fold's cost of starting up. */
+enum { TP_ROW_BLOCK = TP_TILE, TP_SHORT_ROW = 256, TP_TINY_ROW = 32 };
 
 typedef struct tp_row {
     const tp_tile_set *set;
@@ -62,11 +63,48 @@ static inline void tp_row_step(const tp_row *r, tp_prim prim, int64_t n, void *t
     r->set->step[r->compute][prim][TP_FORM_VECTORS](n, to, a, b, NULL);
 }
 
-/* to = prim(a, *one). */
+#define TP_TINY_STEP(T)                                                                                     \
+    for (int64_t i = 0; i < n; i++) {                                                                       \
+        T x = ((const T *)a)[i], y = *(const T *)one;                                                       \
+        ((T *)to)[i] = prim == TP_PRIM_add ? x + y : prim == TP_PRIM_sub ? x - y : prim == TP_PRIM_mul ? x * y : x / y; \
+    }
+
+/* to = prim(a, *one). A few elements are not worth a call: the four operations are done here, to the same bits. */
 static inline void tp_row_step_one(const tp_row *r, tp_prim prim, int64_t n, void *to, const void *a, const void *one)
 {
+    if (n <= TP_TINY_ROW && (prim == TP_PRIM_add || prim == TP_PRIM_sub || prim == TP_PRIM_mul || prim == TP_PRIM_div)) {
+        if (r->bytes == 8)
+            TP_TINY_STEP(double)
+        else
+            TP_TINY_STEP(float)
+        return;
+    }
     r->set->step[r->compute][prim][TP_FORM_RIGHT_ONE](n, to, a, one, NULL);
 }
+
+#define TP_SHORT_FOLD(name, T, first, op)                                       \
+    static inline T name(int64_t n, const T *x)                                 \
+    {                                                                           \
+        T lane[16];                                                             \
+        int64_t i = 0;                                                          \
+        for (int l = 0; l < 16; l++)                                            \
+            lane[l] = (T)(first);                                               \
+        for (; i + 16 <= n; i += 16)                                            \
+            for (int l = 0; l < 16; l++)                                        \
+                lane[l] = op(lane[l], x[i + l]);                                \
+        for (int l = 0; i + l < n; l++)                                         \
+            lane[l] = op(lane[l], x[i + l]);                                    \
+        for (int half = 8; half; half /= 2)                                     \
+            for (int l = 0; l < half; l++)                                      \
+                lane[l] = op(lane[l], lane[l + half]);                          \
+        return lane[0];                                                         \
+    }
+#define TP_SHORT_ADD(a, b) ((a) + (b))
+#define TP_SHORT_MAX(a, b) (((a) > (b)) | ((a) != (a)) ? (a) : (b))
+TP_SHORT_FOLD(tp_short_sum_f32, float, 0, TP_SHORT_ADD)
+TP_SHORT_FOLD(tp_short_sum_f64, double, 0, TP_SHORT_ADD)
+TP_SHORT_FOLD(tp_short_max_f32, float, -__builtin_inf(), TP_SHORT_MAX)
+TP_SHORT_FOLD(tp_short_max_f64, double, -__builtin_inf(), TP_SHORT_MAX)
 
 static inline double tp_row_fold(const tp_row *r, int fold, int64_t n, const void *row)
 {
@@ -81,8 +119,19 @@ static inline double tp_row_fold(const tp_row *r, int fold, int64_t n, const voi
     return tp_row_get(r, &total);
 }
 
-static inline double tp_row_sum(const tp_row *r, int64_t n, const void *row) { return tp_row_fold(r, TP_FOLD_SUM, n, row); }
-static inline double tp_row_max(const tp_row *r, int64_t n, const void *row) { return tp_row_fold(r, TP_FOLD_MAX, n, row); }
+static inline double tp_row_sum(const tp_row *r, int64_t n, const void *row)
+{
+    if (n > TP_SHORT_ROW)
+        return tp_row_fold(r, TP_FOLD_SUM, n, row);
+    return r->bytes == 8 ? tp_short_sum_f64(n, row) : (double)tp_short_sum_f32(n, row);
+}
+
+static inline double tp_row_max(const tp_row *r, int64_t n, const void *row)
+{
+    if (n > TP_SHORT_ROW)
+        return tp_row_fold(r, TP_FOLD_MAX, n, row);
+    return r->bytes == 8 ? tp_short_max_f64(n, row) : (double)tp_short_max_f32(n, row);
+}
 
 /* The sum of (x - mean)². A tile at a time, for that is what the primitive takes. */
 static inline double tp_row_deviation(const tp_row *r, int64_t n, double mean, const void *x)

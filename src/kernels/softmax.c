@@ -162,12 +162,35 @@ static void log_softmax_gradient_strip(const work *w, int64_t n, int64_t step, i
     }
 }
 
+/* Short rows lie side by side: one exponential serves many of them. */
+static void softmax_short_rows(const work *w, int64_t first, int64_t rows)
+{
+    const tp_row *r = &w->row;
+    int64_t n = w->along.size;
+    void *y = at(w, w->out, first * n);
+    for (int64_t i = 0; i < rows; i++) {
+        const void *x = at(w, w->a, (first + i) * n);
+        tp_row_number top = tp_row_make(r, tp_row_max(r, n, x));
+        tp_row_step_one(r, TP_PRIM_sub, n, at(w, y, i * n), x, &top);
+    }
+    tp_row_step(r, TP_PRIM_exp, rows * n, y, y, NULL);
+    for (int64_t i = 0; i < rows; i++) {
+        tp_row_number sum = tp_row_make(r, tp_row_sum(r, n, at(w, y, i * n)));
+        tp_row_step_one(r, TP_PRIM_div, n, at(w, y, i * n), at(w, y, i * n), &sum);
+    }
+}
+
 /* ---- splitting ---- */
 static void rows_chunk(void *pointer, int64_t index, int64_t count)
 {
     const work *w = pointer;
-    int64_t end = tp_chunk_at(w->along.outer, index + 1, count);
-    for (int64_t i = tp_chunk_at(w->along.outer, index, count); i < end; i++)
+    int64_t end = tp_chunk_at(w->along.outer, index + 1, count), i = tp_chunk_at(w->along.outer, index, count);
+    if (w->by_row == softmax_row && w->along.size <= STRIP / 2)
+        for (int64_t some, most = TP_ROW_BLOCK / w->along.size; i < end; i += some) {
+            some = end - i < most ? end - i : most;
+            softmax_short_rows(w, i, some);
+        }
+    for (; i < end; i++)
         w->by_row(w, w->along.size, i * w->along.size);
 }
 

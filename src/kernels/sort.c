@@ -10,7 +10,7 @@
 #include "kernels/dense.h"
 #include "kernels/element.h"
 
-enum { SHORT = 32, DIGITS = 256 };
+enum { SHORT = 32, DIGITS = 256, FEW = 64 };
 
 typedef struct entry {
     uint64_t key;
@@ -104,6 +104,21 @@ static entry *radix_sort(int64_t n, entry *e, entry *spare)
     return e;
 }
 
+/* The few smallest keys, sorted, at the front: most elements only meet the comparison with the k-th best so far. */
+static void keep_few(int64_t n, int64_t k, entry *e)
+{
+    insertion_sort(k, e);
+    for (int64_t i = k; i < n; i++) {
+        if (e[i].key >= e[k - 1].key)
+            continue;
+        entry moving = e[i];
+        int64_t j = k - 1;
+        for (; j > 0 && e[j - 1].key > moving.key; j--)
+            e[j] = e[j - 1];
+        e[j] = moving;
+    }
+}
+
 /* Brings the k smallest keys to the front, in order of position: those below the k-th key, then as many equal to it as fit. */
 static void keep_smallest(int64_t n, int64_t k, entry *e, entry *spare)
 {
@@ -178,6 +193,11 @@ static void chunk(void *pointer, int64_t index, int64_t count)
     for (int64_t row = tp_chunk_at(w->rows, index, count); row < end; row++) {
         const char *from = (const char *)tp_tensor_data(w->from) + row_offset(w->from, w->dim, row) * bytes;
         read_keys(d, w->n, from, step, w->descending, e);
+        if (w->keep < w->n && w->keep <= FEW) {
+            keep_few(w->n, w->keep, e);
+            write_row(w, row, e, from, step);
+            continue;
+        }
         if (w->keep < w->n)
             keep_smallest(w->n, w->keep, e, spare);
         write_row(w, row, w->sorted ? radix_sort(w->keep, e, spare) : e, from, step);
