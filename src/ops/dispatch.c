@@ -57,6 +57,13 @@ bool tp_call_below(tp_layer_id layer, const tp_op *op, const tp_value *arg, tp_v
     return ok;
 }
 
+bool tp_call_past(tp_layer_id layer, const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    const tp_thread *self = &tp_self;
+    uint32_t below = self->allowed & (TP_LAYER_BIT(layer) - 1);
+    return hand_over((self->active | op->layers | tp_keys_of(op, arg)) & below, op, arg, result);
+}
+
 bool tp_call_open(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     char name[128];

@@ -41,6 +41,8 @@ typedef struct tp_layer {
 TP_API TP_CHECK bool tp_call(const tp_op *op, const tp_value *arg, tp_value *result);
 /* The same op, by layers below `layer` only; what it calls starts below `layer` too. */
 TP_API TP_CHECK bool tp_call_below(tp_layer_id layer, const tp_op *op, const tp_value *arg, tp_value *result);
+/* The same, for a layer that has nothing to do with the op: what the op calls may meet the layer again. */
+TP_API TP_CHECK bool tp_call_past(tp_layer_id layer, const tp_op *op, const tp_value *arg, tp_value *result);
 /* Opens an op here: its decomposition, whose pieces start at the top of what is not excluded. */
 TP_API TP_CHECK bool tp_call_open(const tp_op *op, const tp_value *arg, tp_value *result);
 

@@ -56,7 +56,7 @@ TP_TEST(layouts_are_recognised_and_kept)
         tp_tensor *t = tp_tensor_new_on((tp_device){ TP_META, -1 }, TP_f32, row[r].ndim, row[r].size, row[r].stride);
         TP_NEED(t);
         TP_EXPECT(tp_tensor_is_contiguous(t) == row[r].row_major);
-        TP_EXPECT(tp_tensor_is_channels_last(t) == row[r].last);
+        TP_EXPECT(tp_tensor_has_format(t, row[r].ndim == 5 ? TP_FORMAT_CHANNELS_LAST_3D : TP_FORMAT_CHANNELS_LAST) == row[r].last);
         TP_EXPECT(tp_tensor_is_dense(t) == row[r].dense);
         tp_strides_like(t, t->ndim, t->size, like);
         TP_EXPECT(same(t->ndim, like, row[r].like));

@@ -116,9 +116,11 @@ static bool autocast_call(const tp_op *op, const tp_value *arg, tp_value *result
 {
     tp_autocast_state *s = tp_self.autocast;
     if (!s || op->autocast == TP_AUTOCAST_NONE) {
-        if (s && op->kind == TP_LIKE_COMPOSITE && op->open)
+        /* The jit recorder, which stands below, wants a composite whole; its pieces come back here from where it opens. */
+        bool recorded = tp_self.active & tp_self.allowed & TP_LAYER_BIT(TP_LAYER_JIT);
+        if (s && op->kind == TP_LIKE_COMPOSITE && op->open && !recorded)
             return op->open(op, arg, result);
-        return tp_call_below(TP_LAYER_AUTOCAST, op, arg, result);
+        return tp_call_past(TP_LAYER_AUTOCAST, op, arg, result);
     }
     tp_dtype to = op->autocast == TP_AUTOCAST_FP32 ? TP_f32 : (tp_dtype)s->dtype;
     if (op->autocast == TP_AUTOCAST_PROMOTE)

@@ -36,6 +36,8 @@ bool tp_mount_next(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *
 {
     if (m->layer == TP_LAYER_TRANSFORM && m->outer)
         return tp_call(op, arg, result);
+    if (m->layer == TP_LAYER_JIT)               /* shut already; autocast above it stays open for the pieces of the op */
+        return tp_call_past(TP_LAYER_JIT, op, arg, result);
     return tp_call_below((tp_layer_id)m->layer, op, arg, result);
 }
 
