@@ -44,6 +44,7 @@ static void drop_saved(tp_grad_node *n)
     tp_free(f->saved);
     f->saved = NULL;
     f->saved_count = 0;
+    n->released = true;
 }
 
 static void free_node(tp_grad_node *n)

@@ -408,6 +408,8 @@ static PyObject *make_subclass(PyObject *unused, PyObject *const *args, Py_ssize
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "_make_subclass() needs a class and a tensor");
     if (!face_is_tensor(data))
         return PyErr_Format(PyExc_TypeError, "_make_subclass(): argument 'data' (position 2) must be Tensor, not %s", Py_TYPE(data)->tp_name);
+    if (wants && PyObject_IsTrue(wants) > 0 && !tp_dtype_is_inexact((tp_dtype)face_tensor(data)->dtype))
+        return PyErr_Format(PyExc_RuntimeError, "Only Tensors of floating point and complex dtype can require gradients");
     tp_tensor *t = tp_tensor_alias(face_tensor(data));
     if (!t)
         return face_raise();

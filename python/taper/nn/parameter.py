@@ -62,6 +62,10 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     __torch_function__ = torch._C._disabled_torch_function_impl
 
 
+# Plain operators take the same short way for parameters as for tensors.
+torch._C._set_parameter_class(Parameter)
+
+
 class UninitializedTensorMixin:
     """A tensor without shape: it can be moved and converted, all else raises until materialize()."""
 
