@@ -165,7 +165,8 @@ static bool literal(reader *r, const tp_arg *a, tp_value *out)
         if (after_float == r->at)
             return bad(r, "a default");
         bool whole = after_float == after_int && a->type != TP_TYPE_FLOAT;
-        *out = !whole ? tp_float(f) : a->type == TP_TYPE_FORMAT ? tp_of_format((tp_format)i) : tp_int(i);
+        *out = !whole ? tp_float(f) : a->type == TP_TYPE_FORMAT ? tp_of_format((tp_format)i)
+             : a->type == TP_TYPE_DTYPE ? tp_of_dtype((tp_dtype)i) : tp_int(i);         /* both numbered as PyTorch does */
         r->at = after_float;
     }
     return true;
