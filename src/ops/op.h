@@ -75,7 +75,10 @@ typedef struct tp_pointwise {
     uint8_t promotion;          /* tp_promotion: gives the common type, in which the program computes */
     uint8_t to;                 /* tp_dtype of the result; TP_DTYPE_NONE: the common type; TP_TO_REAL: its real type */
     uint8_t form_count;
+    bool    row_major;          /* a fresh result lies row by row, whatever the order of the operands */
     uint32_t promoting;         /* mask of the arguments that promote */
+    uint32_t dtypes;            /* mask of the common types the op has; 0: those that have the steps of the program */
+    const char *title;          /* its name where a type is refused, "NAME" not implemented for 'Half'; NULL: the op's, with _cpu */
     const tp_tile_form *form;
     /* Which form serves this call; NULL when there is one. -1: the error is set. */
     int (*select)(const tp_value *arg, tp_dtype common);

@@ -13,6 +13,7 @@
 typedef struct plan {
     const tp_tile_form *form;
     tp_dtype common, result;
+    bool     row_major;
     int      ndim;
     int64_t  size[TP_MAX_DIMS];
     const tp_tensor *input[TP_TILE_OPERANDS];   /* NULL: a number */
@@ -72,6 +73,7 @@ static bool make_plan(const tp_op *op, const tp_value *arg, plan *out)
         return false;
     out->form = &p->form[form];
     out->result = result_dtype(p, out->common);
+    out->row_major = p->row_major;
     out->ndim = 0;
     for (int i = 0; i < out->form->program.input_count; i++) {
         const tp_tensor *t = tp_as_tensor(arg[out->form->input[i]]);
@@ -113,12 +115,17 @@ static int inside(const plan *p, int a, int b)
     return 0;
 }
 
-static void result_strides(const plan *p, int64_t *stride)
+static bool is_row_major(const plan *p)
 {
     bool row_major = true;
     for (int i = 0; i < p->form->program.input_count; i++)
         row_major &= !p->input[i] || (tp_tensor_is_contiguous(p->input[i]) && same_sizes(p, p->input[i]));
-    if (row_major || p->ndim < 2) {
+    return row_major || p->row_major || p->ndim < 2;
+}
+
+static void result_strides(const plan *p, int64_t *stride)
+{
+    if (is_row_major(p)) {
         tp_strides_row_major(p->ndim, p->size, stride);
         return;
     }
@@ -197,11 +204,71 @@ static bool check_overlap(const plan *p, const tp_tensor *out)
 
 /* ---- running ---- */
 
-static bool has_steps(const tp_op *op, const tp_tile_program *p, tp_compute compute, tp_dtype common)
+/* Has the op the common type? Some types that could run the program are refused all the same, as PyTorch does. */
+static bool check_type(const tp_op *op, const plan *p, tp_compute compute)
 {
-    for (int i = 0; i < p->step_count; i++)
-        if (!tp_tile_has((tp_prim)p->step[i].prim, compute))
-            return tp_fail(TP_ERR_UNIMPLEMENTED, "\"%s_cpu\" not implemented for '%s'", op->base ? op->base->name : op->name, tp_dtypes[common].title);
+    const tp_pointwise *rule = op->pointwise;
+    const tp_tile_program *program = &p->form->program;
+    bool has = !rule->dtypes || (rule->dtypes >> p->common & 1);
+    for (int i = 0; i < program->step_count; i++)
+        has &= tp_tile_has((tp_prim)program->step[i].prim, compute);
+    if (has)
+        return true;
+    const char *name = rule->title ? rule->title : op->base ? op->base->name : op->name;
+    return tp_fail(TP_ERR_UNIMPLEMENTED, "\"%s%s\" not implemented for '%s'", name, rule->title ? "" : "_cpu", tp_dtypes[p->common].title);
+}
+
+/* Among integers a number is first brought to their type, as -1 among bytes is 255. */
+static tp_scalar number_of(const plan *p, const tp_value *arg, int i)
+{
+    _Alignas(16) char element[16];
+    tp_scalar number = tp_as_scalar(arg[i]);
+    if (!tp_dtype_is_integral(p->common))
+        return number;
+    tp_scalar_write(number, element, p->common);
+    return tp_scalar_read(element, p->common);
+}
+
+/* ---- division of integers by zero, which is found before anything is written ---- */
+
+static bool has_zero(const tp_tensor *t)
+{
+    static const tp_tile_program element = { .input_count = 1, .register_count = 1, .output_count = 1 };
+    static const int64_t still[TP_MAX_DIMS];
+    int64_t stride[TP_MAX_DIMS];
+    uint8_t none = 1;
+    tp_tile_loop loop = { .ndim = t->ndim, .size = t->size, .compute = (uint8_t)tp_tile_compute((tp_dtype)t->dtype) };
+    for (int d = 0; d < t->ndim; d++)
+        stride[d] = t->stride[d] * (int64_t)tp_dtype_bytes((tp_dtype)t->dtype);
+    loop.operand[0] = (tp_tile_operand){ &none, TP_b8, still };
+    loop.operand[1] = (tp_tile_operand){ tp_tensor_data(t), t->dtype, stride };
+    tp_tile_reduce(&element, TP_REDUCE_all, 0, ((uint64_t)1 << t->ndim) - 1, &loop);
+    return !none;
+}
+
+/* Is an operand of a step, a register of inputs or scalars, zero anywhere? */
+static bool is_zero_somewhere(const plan *p, const tp_value *arg, int at)
+{
+    int inputs = p->form->program.input_count;
+    if (at < inputs && p->input[at])
+        return has_zero(p->input[at]);
+    if (at < inputs)
+        return tp_scalar_is_zero(number_of(p, arg, p->form->input[at]));
+    const struct tp_form_scalar *scalar = &p->form->scalar[at - inputs];
+    return scalar->arg >= 0 && tp_scalar_is_zero(number_of(p, arg, scalar->arg));
+}
+
+static bool check_divisors(const plan *p, const tp_value *arg, tp_compute compute)
+{
+    const tp_tile_program *program = &p->form->program;
+    if (compute != TP_COMPUTE_i32 && compute != TP_COMPUTE_i64)
+        return true;
+    for (int i = 0; i < program->step_count; i++) {
+        int prim = program->step[i].prim, divisor = program->step[i].b;
+        bool divides = prim == TP_PRIM_floor_div || prim == TP_PRIM_trunc_div || prim == TP_PRIM_mod || prim == TP_PRIM_fmod;
+        if (divides && divisor < program->input_count + program->scalar_count && is_zero_somewhere(p, arg, divisor))
+            return tp_fail(TP_ERR_RUNTIME, "ZeroDivisionError");
+    }
     return true;
 }
 
@@ -214,16 +281,6 @@ static void place_operand(const plan *p, const tp_tensor *t, tp_tile_operand *op
     operand->stride = stride;
     for (int d = 0; d < p->ndim; d++)
         stride[d] = stride_at(p, t, d) * bytes;
-}
-
-/* Among integers a number is first brought to their type, as -1 among bytes is 255. */
-static tp_scalar wrapped(tp_scalar s, tp_dtype common)
-{
-    _Alignas(16) char element[16];
-    if (!tp_dtype_is_integral(common))
-        return s;
-    tp_scalar_write(s, element, common);
-    return tp_scalar_read(element, common);
 }
 
 static void run_loop(const plan *p, const tp_value *arg, tp_tensor *out, tp_compute compute)
@@ -246,8 +303,7 @@ static void run_loop(const plan *p, const tp_value *arg, tp_tensor *out, tp_comp
         *operand = (tp_tile_operand){ number[i], (uint8_t)p->common, still };
     }
     for (int i = 0; i < program->scalar_count; i++)
-        scalar[i] = p->form->scalar[i].arg < 0 ? p->form->scalar[i].constant
-                                               : wrapped(tp_as_scalar(arg[p->form->scalar[i].arg]), p->common);
+        scalar[i] = p->form->scalar[i].arg < 0 ? p->form->scalar[i].constant : number_of(p, arg, p->form->scalar[i].arg);
     tp_tile_run(program, &loop);
 }
 
@@ -282,7 +338,7 @@ static tp_compute compute_type(const tp_op *op, const plan *p)
 static bool run_into(const tp_op *op, const plan *p, const tp_value *arg, tp_tensor *out)
 {
     tp_compute compute = compute_type(op, p);
-    if (!has_steps(op, &p->form->program, compute, p->common))
+    if (!check_type(op, p, compute) || (out->numel && !check_divisors(p, arg, compute)))
         return false;
     if (out->numel && !run_small(p, out, compute))
         run_loop(p, arg, out, compute);
@@ -354,7 +410,7 @@ static tp_tensor *run_express(const tp_op *op, const tp_value *arg)
     const tp_pointwise *p = op->pointwise;
     const tp_tensor *first = tp_as_tensor(arg[0]);
     if (op->variant != TP_FUNCTIONAL || p->to != TP_DTYPE_NONE || p->promotion > TP_PROMOTE_FLOAT || !first || first->numel > TP_TILE ||
-        !first->numel || (first->dtype != TP_f32 && first->dtype != TP_f64))
+        !first->numel || (first->dtype != TP_f32 && first->dtype != TP_f64) || (p->dtypes && !(p->dtypes >> first->dtype & 1)))
         return NULL;
     int form = p->select ? p->select(arg, (tp_dtype)first->dtype) : 0;
     const tp_tile_program *program = form < 0 ? NULL : &p->form[form].program;

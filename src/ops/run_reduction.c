@@ -5,6 +5,9 @@
 #include "ops/hooks.h"
 #include "ops/run_results.h"
 
+/* The program of reductions that take elements as they are. */
+static const tp_tile_program element = { .input_count = 1, .register_count = 1, .output_count = 1 };
+
 /* Which dims an argument names: an integer, a list, or none for all. An empty list means all too. False: bad dim. */
 static bool dims_of(const tp_tensor *self, tp_value v, uint64_t *mask)
 {
@@ -41,7 +44,7 @@ static tp_compute compute_type(tp_reduction r, const tp_tensor *self, const tp_t
     }
 }
 
-/* Order and deviation mean nothing to complex numbers; the tile executor has no such folds. */
+/* Complex numbers have no order, and the tile executor no logsumexp of them. */
 static bool check_complex(const tp_op *op, tp_reduction r, tp_compute compute)
 {
     bool has = r == TP_REDUCE_sum || r == TP_REDUCE_prod || r == TP_REDUCE_mean || r == TP_REDUCE_any || r == TP_REDUCE_all ||
@@ -69,9 +72,69 @@ static void spread_strides(const tp_tensor *self, const tp_tensor *out, uint64_t
     }
 }
 
+/* ---- the variance of complex numbers: that of their parts, added up ---- */
+
+static void place(const tp_tensor *t, tp_tile_operand *operand, int64_t *stride)
+{
+    for (int d = 0; d < t->ndim; d++)
+        stride[d] = t->stride[d] * (int64_t)tp_dtype_bytes((tp_dtype)t->dtype);
+    *operand = (tp_tile_operand){ tp_tensor_data(t), t->dtype, stride };
+}
+
+/* Reduces self, or the part of its elements that stands at `offset` when dtype is a real type. */
+static void reduce_part(tp_reduction how, double parameter, uint64_t mask, const tp_tensor *self, tp_dtype dtype, size_t offset, tp_tensor *out)
+{
+    int64_t stride[2][TP_MAX_DIMS];
+    tp_tile_loop loop = { .ndim = self->ndim, .size = self->size, .compute = (uint8_t)tp_tile_compute(dtype) };
+    spread_strides(self, out, mask, stride[0]);
+    loop.operand[0] = (tp_tile_operand){ tp_tensor_data(out), out->dtype, stride[0] };
+    place(self, &loop.operand[1], stride[1]);
+    loop.operand[1].data = (char *)loop.operand[1].data + offset;
+    loop.operand[1].dtype = (uint8_t)dtype;
+    tp_tile_reduce(&element, how, parameter, mask, &loop);
+}
+
+/* out = out + more, and its root for a deviation. */
+static void add_parts(tp_tensor *out, const tp_tensor *more, bool root)
+{
+    static const tp_tile_step step[] = { { TP_PRIM_add, 2, 0, 1, 0 }, { TP_PRIM_sqrt, 3, 2, 0, 0 } };
+    tp_tile_program sum = { .step = step, .step_count = root ? 2 : 1, .input_count = 2, .register_count = root ? 4 : 3,
+                            .output_count = 1, .output = { root ? 3 : 2 } };
+    int64_t stride[3][TP_MAX_DIMS];
+    tp_tile_loop loop = { .ndim = out->ndim, .size = out->size, .compute = (uint8_t)tp_tile_compute((tp_dtype)out->dtype) };
+    place(out, &loop.operand[0], stride[0]);
+    place(out, &loop.operand[1], stride[1]);
+    place(more, &loop.operand[2], stride[2]);
+    tp_tile_run(&sum, &loop);
+}
+
+static bool fill_complex_variance(tp_reduction how, double correction, uint64_t mask, const tp_tensor *self, tp_tensor **out)
+{
+    tp_dtype real = tp_dtype_to_real((tp_dtype)self->dtype);
+    tp_geometry g = { .dtype = (uint8_t)real, .ndim = out[0]->ndim, .device = out[0]->device };
+    memcpy(g.size, out[0]->size, (size_t)g.ndim * sizeof *g.size);
+    tp_strides_row_major(g.ndim, g.size, g.stride);
+    tp_tensor *imaginary = tp_tensor_new_as(&g);
+    if (!imaginary)
+        return false;
+    if (imaginary->numel) {
+        reduce_part(TP_REDUCE_var, correction, mask, self, real, 0, out[0]);
+        reduce_part(TP_REDUCE_var, correction, mask, self, real, tp_dtype_bytes(real), imaginary);
+        add_parts(out[0], imaginary, how == TP_REDUCE_std || how == TP_REDUCE_std_mean);
+        if (how == TP_REDUCE_var_mean || how == TP_REDUCE_std_mean)
+            reduce_part(TP_REDUCE_mean, 0, mask, self, (tp_dtype)self->dtype, 0, out[1]);
+    }
+    tp_tensor_unref(imaginary);
+    return true;
+}
+
+static bool is_variance(tp_reduction r)
+{
+    return r == TP_REDUCE_var || r == TP_REDUCE_std || r == TP_REDUCE_var_mean || r == TP_REDUCE_std_mean;
+}
+
 static bool fill_reduction(const tp_op *op, const tp_value *arg, tp_tensor **out)
 {
-    static const tp_tile_program element = { .input_count = 1, .register_count = 1, .output_count = 1 };
     const tp_reducing *r = op->reducing;
     const tp_tensor *self = arg[0].tensor;
     uint64_t mask;
@@ -79,6 +142,9 @@ static bool fill_reduction(const tp_op *op, const tp_value *arg, tp_tensor **out
         return false;
     tp_reduction how = (tp_reduction)r->reduction;
     int outputs = how == TP_REDUCE_max_index || how == TP_REDUCE_min_index || how == TP_REDUCE_var_mean || how == TP_REDUCE_std_mean ? 2 : 1;
+    double parameter = r->parameter < 0 || arg[r->parameter].tag == TP_NONE ? r->constant : tp_as_double(arg[r->parameter]);
+    if (is_variance(how) && tp_dtype_is_complex((tp_dtype)self->dtype))
+        return fill_complex_variance(how, parameter, mask, self, out);
     int64_t stride[3][TP_MAX_DIMS];
     tp_tile_loop loop = { .ndim = self->ndim, .size = self->size, .compute = (uint8_t)compute_type(how, self, out[0]) };
     if (!check_complex(op, how, (tp_compute)loop.compute))
@@ -87,14 +153,11 @@ static bool fill_reduction(const tp_op *op, const tp_value *arg, tp_tensor **out
         spread_strides(self, out[i], mask, stride[i]);
         loop.operand[i] = (tp_tile_operand){ tp_tensor_data(out[i]), out[i]->dtype, stride[i] };
     }
-    for (int d = 0; d < self->ndim; d++)
-        stride[2][d] = self->stride[d] * (int64_t)tp_dtype_bytes((tp_dtype)self->dtype);
-    loop.operand[outputs] = (tp_tile_operand){ tp_tensor_data(self), self->dtype, stride[2] };
+    place(self, &loop.operand[outputs], stride[2]);
     if (out[0]->numel == self->numel && is_plain_choice(how) && !r->form) {
         tp_tile_run(&element, &loop);           /* nothing to combine: a batch of one is the usual case */
         return true;
     }
-    double parameter = r->parameter < 0 || arg[r->parameter].tag == TP_NONE ? r->constant : tp_as_double(arg[r->parameter]);
     if (out[0]->numel)
         tp_tile_reduce(r->form ? &r->form->program : &element, how, parameter, mask, &loop);
     return true;
@@ -110,12 +173,8 @@ static bool fill_scan(const tp_op *op, const tp_value *arg, tp_tensor **out)
     int outputs = op->result_count;
     int64_t stride[3][TP_MAX_DIMS];
     tp_tile_loop loop = { .ndim = self->ndim, .size = self->size, .compute = (uint8_t)tp_tile_compute((tp_dtype)out[0]->dtype) };
-    for (int i = 0; i <= outputs; i++) {
-        const tp_tensor *t = i < outputs ? out[i] : self;
-        for (int d = 0; d < t->ndim; d++)
-            stride[i][d] = t->stride[d] * (int64_t)tp_dtype_bytes((tp_dtype)t->dtype);
-        loop.operand[i] = (tp_tile_operand){ tp_tensor_data(t), t->dtype, stride[i] };
-    }
+    for (int i = 0; i <= outputs; i++)
+        place(i < outputs ? out[i] : self, &loop.operand[i], stride[i]);
     if (self->ndim == 0) {
         tp_copy(out[0], self);
         if (outputs == 2)

@@ -9,6 +9,7 @@ void face_frame_init(call_frame *f)
 {
     f->owned_count = 0;
     f->used = 0;
+    f->exact = false;
     f->overloaded_count = 0;
 }
 
@@ -352,9 +353,9 @@ static int to_list(call_frame *f, const tp_arg *type, PyObject *o, tp_value *out
             return to_tensor_list(f, type, item, count, out);
         return face_to_ints(f, type, item, count, out);
     }
-    if (type->length == 0 || type->type == TP_TYPE_TENSOR)
+    if (type->length == 0 || type->type == TP_TYPE_TENSOR || (f->exact && type->type == TP_TYPE_SYMINT))
         return 0;
-    /* int[2] takes a single int for both. */
+    /* int[2] takes a single int for both; SymInt[2] only where a signature is matched loosely. */
     tp_value one;
     int got = to_one(f, type, o, &one);
     if (got <= 0)

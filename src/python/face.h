@@ -131,6 +131,7 @@ typedef struct call_frame {
     tp_value value[FRAME_ARGS];
     int      owned_count;
     size_t   used;
+    bool     exact;             /* a call to the letter of the schema: SymInt[2] wants a list */
     PyObject *overloaded[8];    /* borrowed: arguments that override functions, in the order they are asked */
     int      overloaded_count;
     tp_value owned[FRAME_OWNED];

@@ -43,6 +43,7 @@ static PyObject *schema_error(const signature *s, PyObject *const *args, Py_ssiz
         return PyErr_Format(PyExc_RuntimeError, "%s::%s() expected at most %d argument(s) but received %zd argument(s). Declaration: %s",
                             op->space, op->name, s->positional, count, op->schema);
     face_frame_init(&f);
+    f.exact = true;
     for (int p = 0; p < s->count && !PyErr_Occurred(); p++) {
         const tp_arg *a = &op->arg[s->order[p]];
         PyObject *given = p < count ? args[p] : NULL;
@@ -99,6 +100,7 @@ static PyObject *overload_call(PyObject *self, PyObject *const *args, size_t fla
     if (!prepare(o))
         return NULL;
     face_frame_init(&f);
+    f.exact = true;
     int got = face_match(&named, o->signature, NULL, args, count, kwnames, &f, &out, &requires_grad);
     if (got == 0)
         schema_error(o->signature, args, count, kwnames);
@@ -134,6 +136,7 @@ static PyObject *overload_fits(PyObject *self, PyObject *args)
     PyObject *out;
     bool requires_grad;
     face_frame_init(&f);
+    f.exact = true;
     int got = face_match(&set, o->signature, NULL, all, count, named ? names : NULL, &f, &out, &requires_grad);
     face_frame_fini(&f);
     PyMem_Free(all);
@@ -210,6 +213,7 @@ static PyObject *overload_decompose(PyObject *self, PyObject *const *args, Py_ss
     if (!prepare(o))
         return NULL;
     face_frame_init(&f);
+    f.exact = true;
     int got = face_match(&named, o->signature, NULL, args, count, kwnames, &f, &out, &requires_grad);
     if (got == 0)
         schema_error(o->signature, args, count, kwnames);

@@ -1,8 +1,9 @@
-"""Every op against PyTorch: values, type, sizes and strides of each case.
+"""Every op against PyTorch: values, type, sizes and strides of each case, or class and first line of the error.
 
 With TAPER_ORACLE (make test ORACLE=1) PyTorch runs the cases now; without it the vectors recorded from it serve.
 Record them anew with `python -m pytest tests/ops --record` (needs the oracle)."""
 import gzip
+import hashlib
 import json
 import math
 import os
@@ -20,12 +21,23 @@ TOLERANCE = {"float32": (3e-6, 3e-6), "float64": (1e-12, 1e-12), "complex64": (3
              "float16": (2e-3, 1e-3), "bfloat16": (1.6e-2, 1e-2)}
 
 
+# What PyTorch has and Taper has not yet, by op and type of an argument: it must raise NotImplementedError.
+LACKING = {
+    ("logsumexp.default", "c64"), ("logsumexp.default", "c128"),
+}
+
+
 def functional_ops():
     return [op for op in torch._C._op_table() if op["variant"] == "functional" and op["tries"] and not op["random"]]
 
 
 OPS = {f"{op['name']}.{op['overload']}": op for op in functional_ops()}
 CASES = {key: cases.cases_of(op) for key, op in OPS.items()}
+
+
+def digest(key):
+    """Tells whether recorded answers are those of the present cases."""
+    return hashlib.sha256(json.dumps(CASES[key]).encode()).hexdigest()[:16]
 
 
 def ask_oracle():
@@ -40,11 +52,11 @@ def expected(request):
         answers = ask_oracle()
         if request.config.getoption("--record"):
             with gzip.GzipFile(VECTORS, "wb", mtime=0) as file:
-                file.write(json.dumps({key: [CASES[key], answers[key]] for key in sorted(OPS)}).encode())
+                file.write(json.dumps({key: [digest(key), answers[key]] for key in sorted(OPS)}).encode())
         return answers
     with gzip.open(VECTORS) as file:
         recorded = json.load(file)
-    return {key: answers for key, (known, answers) in recorded.items() if known == json.loads(json.dumps(CASES.get(key)))}
+    return {key: answers for key, (known, answers) in recorded.items() if key in OPS and known == digest(key)}
 
 
 def close(ours, theirs, rtol, atol):
@@ -73,20 +85,30 @@ def difference(ours, theirs):
     return None
 
 
+def fault(key, arguments, wanted):
+    """What is wrong with an op's answer to one case, or None."""
+    got = runner.run(torch, OPS[key]["name"], OPS[key]["overload"], arguments)
+    lacking = [v["t"] for v in arguments.values() if cases.is_tensor(v) and (key, v["t"]) in LACKING]
+    if lacking:
+        refused = got.get("error", [None])[0] == "NotImplementedError"
+        return None if refused and "ok" in wanted else f"{lacking[0]} stands in LACKING, but the op has it"
+    if "error" in wanted:
+        return None if got.get("error") == wanted["error"] else f"{got.get('error', 'no error')}, expected {wanted['error']}"
+    if "error" in got:
+        return got["error"]
+    return difference(json.loads(json.dumps(got["ok"])), wanted["ok"])
+
+
 @pytest.mark.parametrize("key", sorted(OPS))
 def test_op(key, expected):
     if key not in expected:
         pytest.fail(f"{key} has no recorded vectors for its present samples: record them with the oracle")
-    faults = []
-    for arguments, wanted in zip(CASES[key], expected[key]):
-        got = runner.run(torch, OPS[key]["name"], OPS[key]["overload"], arguments)
-        if "error" in wanted:
-            if "error" not in got:
-                faults.append(f"{arguments}: no error, expected {wanted['error']}")
-        elif "error" in got:
-            faults.append(f"{arguments}: {got['error']}")
-        else:
-            unlike = difference(json.loads(json.dumps(got["ok"])), wanted["ok"])
-            if unlike:
-                faults.append(f"{arguments}: {unlike}")
+    assert len(expected[key]) == len(CASES[key])
+    found = [(arguments, fault(key, arguments, wanted)) for arguments, wanted in zip(CASES[key], expected[key])]
+    faults = [f"{arguments}: {unlike}" for arguments, unlike in found if unlike]
     assert not faults, "\n".join(faults[:8]) + f"\n{len(faults)} of {len(CASES[key])} cases"
+
+
+def test_lacking_names_tested_cases():
+    for key, dtype in LACKING:
+        assert any(cases.is_tensor(v) and v["t"] == dtype for arguments in CASES[key] for v in arguments.values()), (key, dtype)

@@ -40,7 +40,7 @@ def emit_entry(tables, world, op):
             functions[field] = name
             out.append(text.rstrip("\n"))
     opened = bool(model.decomps) and not kernel and not model.exprs and not model.column("reduce")     # runs by its decomposition
-    if (not infer or opened) and (model.columns_of("check") or model.column("dtypes")):
+    if (not infer or opened) and (model.columns_of("check") or model.column("dtypes") and not model.exprs):
         name, text = emit_infer.emit_check(model, world, symbol)
         functions["check"] = name
         out.append(text.rstrip("\n"))

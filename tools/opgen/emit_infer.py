@@ -8,6 +8,16 @@ GROUPS = {"float": "TP_ANY_FLOAT", "complex": "TP_ANY_COMPLEX", "integral": "TP_
           "half": "TP_ANY_HALF", "real": "TP_ANY_FLOAT | TP_ANY_INTEGRAL"}
 
 
+def group_mask(column):
+    return " | ".join(GROUPS[g] for g in column.data["groups"])
+
+
+def pointwise_dtypes(column):
+    """`dtypes` of an element-wise op: of the common type, asked when it runs; a name alone leaves the types to the steps."""
+    mask, title = group_mask(column), column.data["message"]
+    return (f", .dtypes = {mask}" if mask else "") + (f", .title = {quote(title)}" if title else "")
+
+
 def finish(head, sizes, tail=(), lead=()):
     """The whole function: arguments it reads, what it computes, how it ends."""
     body = Body()
@@ -80,7 +90,7 @@ class Rules(Sizes):
         i = next((i for i, a in enumerate(self.schema.args) if a.type.is_tensor and not a.type.optional), None)
         if i is None:
             raise Mistake(column.where, "'dtypes' wants a tensor argument")
-        mask = " | ".join(GROUPS[g] for g in column.data["groups"])
+        mask = group_mask(column)
         name = column.data["message"] or self.schema.name
         v = self.argument(i)
         self.body.add(f"if (!tp_dtype_among(tp_dtype_of({v.text}), {mask}))")
@@ -201,15 +211,14 @@ def emit_infer(model, world, symbol, symbolic=False):
 def emit_check(model, world, symbol):
     """The `check` lines of an op whose kind infers its results, or that is a composite."""
     columns = model.columns_of("check")
-    if not columns and not model.column("dtypes"):
-        return None, ""
+    dtypes = None if model.exprs else model.column("dtypes")
     sizes = Rules(model, world, Body())
     nodes = [n for c in columns for n in [c.data.get("test")] + c.data.get("args", []) if n is not None]
     if any(isinstance(n, Name) and n.name == "result" for x in nodes for n in walk(x)):
         bind_common(sizes, model)
     need = needed_lets(model, nodes)
-    if model.column("dtypes"):
-        sizes.check_dtypes(model.column("dtypes"))
+    if dtypes:
+        sizes.check_dtypes(dtypes)
     for c in model.order:
         if c.word == "let" and c.data["let"].name in need and c.data["let"].name not in sizes.bound[0]:
             sizes.let(c.data["let"].name)

@@ -191,6 +191,10 @@ class Tables:
         if to:
             target = {"bool": "TP_b8", "real": "TP_TO_REAL"}.get(to[0].name, "TP_" + to[0].name)
         body = f".to = {target}, .promoting = {mask:#x},\n    .form_count = {len(forms)}, .form = {symbol}_forms{select}"
+        if model.word("row_major"):
+            body += ", .row_major = true"
+        if model.column("dtypes"):
+            body += emit_infer.pointwise_dtypes(model.column("dtypes"))
         if len(how) == 2 and model.kind_if is not None:     # like pointwise float promote if c: the second word while c holds
             out += self.promotion_pick(model, symbol, body, [base[h] for h in how])
         else:

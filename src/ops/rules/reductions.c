@@ -43,6 +43,32 @@ static int64_t count_of(const tp_tensor *self, tp_value dims)
 
 /* ---- max and min ---- */
 
+/* arg: self, dims. An empty dim has no extreme; the message names it as it was given. */
+static bool check_extreme_dims(const char *name, const tp_value *arg)
+{
+    const tp_tensor *self = arg[0].tensor;
+    int64_t dim[TP_MAX_DIMS];
+    int n = tp_as_ints(arg[1], dim, TP_MAX_DIMS, 0);
+    if (n < 0)
+        return false;
+    for (int i = 0; i < n; i++) {
+        int64_t d = dim[i] < 0 ? dim[i] + self->ndim : dim[i];
+        if (d >= 0 && d < self->ndim && self->size[d] == 0)
+            return tp_fail(TP_ERR_INDEX, "%s(): Expected reduction dim %lld to have non-zero size.", name, LL(dim[i]));
+    }
+    return true;
+}
+
+TP_HOOK_C(tp_c_amax_dims)
+{
+    return check_extreme_dims("amax", arg);
+}
+
+TP_HOOK_C(tp_c_amin_dims)
+{
+    return check_extreme_dims("amin", arg);
+}
+
 /* arg: g, self, result, dims, keepdim. Equal extremes share the gradient. */
 TP_HOOK_D(tp_d_extreme_backward)
 {

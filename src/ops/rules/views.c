@@ -38,7 +38,8 @@ TP_HOOK_D(tp_d_movedim)
     if (n < 0 || m < 0)
         return false;
     if (n != m)
-        return tp_fail(TP_ERR_RUNTIME, "movedim: Invalid source or destination dims: source (%d dims) should contain the same number of dims as destination (%d dims)", n, m);
+        return tp_fail_with(TP_ERR_RUNTIME, "movedim: Invalid source or destination dims: source ({} dims) should contain the same number "
+                            "of dims as destination ({} dims)", 2, (tp_value[]){ tp_value_ref(arg[1]), tp_value_ref(arg[2]) });
     for (int i = 0; i < n; i++) {
         if (!wraps(&from[i], ndim) || !wraps(&to[i], ndim))
             return false;

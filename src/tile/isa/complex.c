@@ -38,8 +38,25 @@
     UNARY(log, NAME(out)(LIBM(clog)(NAME(in)(a))))                                              \
     UNARY(sin, NAME(out)(LIBM(csin)(NAME(in)(a))))                                              \
     UNARY(cos, NAME(out)(LIBM(ccos)(NAME(in)(a))))                                              \
+    UNARY(exp2, NAME(out)(LIBM(cexp)(NAME(in)((T){ a.re * LN2, a.im * LN2 }))))                 \
+    UNARY(expm1, NAME(expm1)(a))                                                              \
+    UNARY(log2, NAME(scaled)(NAME(out)(LIBM(clog)(NAME(in)(a))), 1 / LN2))                    \
+    UNARY(log10, NAME(scaled)(NAME(out)(LIBM(clog)(NAME(in)(a))), 1 / LN10))                  \
+    UNARY(log1p, NAME(log1p)(a))                                                              \
+    UNARY(tan, NAME(out)(LIBM(ctan)(NAME(in)(a))))                                              \
+    UNARY(asin, NAME(out)(LIBM(casin)(NAME(in)(a))))                                            \
+    UNARY(acos, NAME(out)(LIBM(cacos)(NAME(in)(a))))                                            \
+    UNARY(atan, NAME(out)(LIBM(catan)(NAME(in)(a))))                                            \
+    UNARY(sinh, NAME(out)(LIBM(csinh)(NAME(in)(a))))                                            \
+    UNARY(cosh, NAME(out)(LIBM(ccosh)(NAME(in)(a))))                                            \
+    UNARY(asinh, NAME(out)(LIBM(casinh)(NAME(in)(a))))                                          \
+    UNARY(acosh, NAME(out)(LIBM(cacosh)(NAME(in)(a))))                                          \
+    UNARY(atanh, NAME(out)(LIBM(catanh)(NAME(in)(a))))                                          \
     UNARY(tanh, NAME(out)(LIBM(ctanh)(NAME(in)(a))))                                            \
-    UNARY(sigmoid, NAME(sigmoid)(a))
+    UNARY(sigmoid, NAME(sigmoid)(a))                                                            \
+    UNARY(silu, NAME(product)(a, NAME(sigmoid)(a)))
+#define LN2 ((R)0.69314718055994530942)
+#define LN10 ((R)2.30258509299404568402)
 #define TRUE(x) (((x).re != 0) | ((x).im != 0))
 
 #pragma GCC optimize("no-tree-vectorize")
@@ -110,6 +127,27 @@ static inline T NAME(sigmoid)(T a)
 {
     T e = NAME(out)(LIBM(cexp)(NAME(in)((T){ -a.re, -a.im })));
     return NAME(quotient)(REAL(1), (T){ 1 + e.re, e.im });
+}
+
+static inline T NAME(scaled)(T a, R by)
+{
+    return (T){ a.re * by, a.im * by };
+}
+
+/* exp(re) * cos(im) - 1 without losing the digits of a small a: cos(im) - 1 is -2 sin(im/2)^2. */
+static inline T NAME(expm1)(T a)
+{
+    R half = LIBM(sin)(a.im / 2), grown = LIBM(exp)(a.re);
+    return (T){ LIBM(expm1)(a.re) * LIBM(cos)(a.im) - 2 * half * half, grown * LIBM(sin)(a.im) };
+}
+
+/* |1 + a|^2 - 1 is re * (2 + re) + im^2, which keeps the digits of a small a. */
+static inline T NAME(log1p)(T a)
+{
+    R angle = LIBM(atan2)(a.im, 1 + a.re);
+    if (LIBM(fabs)(a.re) < (R)0.5 && LIBM(fabs)(a.im) < (R)0.5)
+        return (T){ LIBM(log1p)(a.re * (2 + a.re) + a.im * a.im) / 2, angle };
+    return (T){ LIBM(log)(LIBM(hypot)(1 + a.re, a.im)), angle };
 }
 
 COMPLEX_STEPS(UNARY_FN, CALLED_FN, TERNARY_FN)
