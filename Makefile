@@ -78,6 +78,7 @@ asan: $(VENV)/ready
 
 SECONDS_EACH ?= 20
 fuzz: build
+	$(TOOLS) ninja -C $(BUILD) src/fuzz-schema src/fuzz-expression
 	$(PY) tools/fuzz.py --build $(BUILD) --seconds $(SECONDS_EACH)
 
 bench: build .venv-oracle/ready
