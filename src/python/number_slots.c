@@ -123,7 +123,7 @@ static PyObject *short_way(tp_prim prim, PyObject *a, PyObject *b, PyObject *int
             tp_storage_bump(x->storage);
         return Py_NewRef(into);
     }
-    tp_tensor *made = tp_tensor_new((tp_dtype)x->dtype, x->ndim, x->size);
+    tp_tensor *made = tp_tensor_new_alike(x);
     if (!made)
         return face_raise();
     tp_tile_run_small(prim, (tp_compute)compute, x->numel, tp_tensor_data(made), in);
