@@ -507,7 +507,7 @@ static PyObject *captured_tuple(tp_value *captured, Py_ssize_t count, bool allow
     PyObject *tuple = PyTuple_New(count);
     for (Py_ssize_t i = 0; i < count; i++) {
         if (tuple && captured[i].tag == TP_NONE && !allow_unreachable) {
-            PyErr_SetString(PyExc_RuntimeError, "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior.");
+            PyErr_Format(PyExc_RuntimeError, "The differentiated Tensor at index %zd appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior.", i);
             Py_CLEAR(tuple);
         }
         PyObject *item = tuple ? face_from_value(captured[i]) : NULL;

@@ -403,6 +403,8 @@ static PyObject *number_int(PyObject *a)
 
 static PyObject *number_float(PyObject *a)
 {
+    if (tp_dtype_is_complex((tp_dtype)face_tensor(a)->dtype) && face_tensor(a)->numel == 1)
+        return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type double without overflow");
     PyObject *item = one_number(a, "__float__");
     PyObject *made = item ? PyNumber_Float(item) : NULL;
     Py_XDECREF(item);
