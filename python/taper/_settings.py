@@ -99,12 +99,15 @@ def to_dlpack(tensor):
 def broadcast_tensors(*tensors):
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
-    shape = broadcast_shapes(*(t.shape for t in tensors))
+    shape = _C._broadcast_shapes(*(t.shape for t in tensors))
     return tuple(t.expand(shape) for t in tensors)
 
 
 def broadcast_shapes(*shapes):
-    return _C._broadcast_shapes(*shapes)
+    try:
+        return _C._broadcast_shapes(*shapes)
+    except RuntimeError:
+        raise RuntimeError("Shape mismatch: objects cannot be broadcast to a single shape") from None
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):

@@ -349,8 +349,8 @@ static bool hook_on_node(tp_hook *h, tp_value *gradients, size_t count, tp_value
     if (first && !results)
         given = PyObject_CallOneArg(h->callable->object, first);
     else if (first && second)
-        given = PyObject_CallFunctionObjArgs(h->callable->object, first, second, NULL);
-    bool ok = given && replace_all(gradients, count, given);
+        given = PyObject_CallFunctionObjArgs(h->callable->object, second, first, NULL);
+    bool ok = given && (results ? replace_all(results, result_count, given) : replace_all(gradients, count, given));
     Py_XDECREF(first);
     Py_XDECREF(second);
     Py_XDECREF(given);
@@ -507,7 +507,7 @@ static PyObject *captured_tuple(tp_value *captured, Py_ssize_t count, bool allow
     PyObject *tuple = PyTuple_New(count);
     for (Py_ssize_t i = 0; i < count; i++) {
         if (tuple && captured[i].tag == TP_NONE && !allow_unreachable) {
-            PyErr_SetString(PyExc_RuntimeError, "One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior.");
+            PyErr_Format(PyExc_RuntimeError, "The differentiated Tensor at index %zd appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior.", i);
             Py_CLEAR(tuple);
         }
         PyObject *item = tuple ? face_from_value(captured[i]) : NULL;

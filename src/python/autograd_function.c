@@ -131,8 +131,10 @@ static bool apply_node(tp_grad_node *n, const tp_value *g, tp_value *out)
     Py_XDECREF(args);
     Py_XDECREF(backward);
     Py_XDECREF(given);
-    if (!ok)
-        tp_values_unref(out, n->edge_count);
+    for (uint32_t i = 0; !ok && i < n->edge_count; i++) {
+        tp_value_unref(out[i]);
+        out[i] = tp_none();
+    }
     PyGILState_Release(state);
     return ok || face_foreign();
 }

@@ -162,6 +162,10 @@ PyObject *face_run_signature(op_set *set, const signature *s, call_frame *f, PyO
     PyObject *result = out ? run_out(set, s, f, out) : run_boxed(set, s->op, f->value);
     if (!requires_grad || !result)
         return result;
+    if (face_is_tensor(result) && !tp_dtype_is_inexact((tp_dtype)face_tensor(result)->dtype)) {
+        Py_DECREF(result);
+        return PyErr_Format(PyExc_RuntimeError, "Only Tensors of floating point and complex dtype can require gradients");
+    }
     if (face_is_tensor(result) && !tp_set_requires_grad(face_tensor(result), true))
         return face_raise_keeping(result);
     return result;

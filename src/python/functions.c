@@ -293,10 +293,8 @@ static PyObject *broadcast_shapes(PyObject *module, PyObject *const *args, Py_ss
         Py_XDECREF(shape);
         if (!ok)
             return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_RuntimeError, "a shape has too many dims");
-        if (!tp_broadcast(&ndim, out, n, size)) {
-            tp_error_clear();
-            return PyErr_Format(PyExc_RuntimeError, "Shape mismatch: objects cannot be broadcast to a single shape");
-        }
+        if (!tp_broadcast(&ndim, out, n, size))
+            return face_raise();
     }
     return face_size(ndim, out);
 }

@@ -4,6 +4,8 @@
  * skips; these are views. Tensors, masks and lists are gathered and applied together at the end, by index or index_put_.
  *
  *     x[0, 1:3, None, mask]     select(0, 0)  slice(0, 1, 3)  unsqueeze(1)  index([-, -, mask]) */
+#include <string.h>
+
 #include "python/face.h"
 
 typedef struct indexing {
@@ -401,14 +403,36 @@ static bool run_for_effect(const tp_op *op, const char *name, const tp_value *ar
     return true;
 }
 
+/* The value in the sizes of the target. Counted; NULL: exception set. */
+static tp_tensor *expanded(tp_tensor *value, const tp_tensor *target)
+{
+    bool same = value->ndim == target->ndim && memcmp(value->size, target->size, (size_t)target->ndim * sizeof *target->size) == 0;
+    if (same || !face.op_expand)
+        return tp_tensor_ref(value);
+    tp_value size = tp_value_ints(target->size, target->ndim), result;
+    if (size.tag != TP_LIST)
+        return face_raise(), NULL;
+    tp_value arg[3] = { tp_of_tensor(value), size, tp_bool(false) };
+    bool ok = tp_call(face.op_expand, arg, &result);
+    tp_value_unref(size);
+    if (!ok)
+        face_raise();
+    return ok ? result.tensor : NULL;
+}
+
 static bool write_plain(tp_tensor *target, tp_tensor *value)
 {
     if (value->ndim == 0 && value->device.type == TP_CPU && face.op_fill) {
         tp_value arg[2] = { tp_of_tensor(target), tp_of_tensor(value) };
         return run_for_effect(face.op_fill, "fill_", arg);
     }
-    tp_value arg[3] = { tp_of_tensor(target), tp_of_tensor(value), tp_bool(false) };
-    return run_for_effect(face.op_copy, "copy_", arg);
+    tp_tensor *fitting = expanded(value, target);
+    if (!fitting)
+        return false;
+    tp_value arg[3] = { tp_of_tensor(target), tp_of_tensor(fitting), tp_bool(false) };
+    bool ok = run_for_effect(face.op_copy, "copy_", arg);
+    tp_tensor_unref(fitting);
+    return ok;
 }
 
 static bool write_gathered(indexing *x, tp_tensor *value)

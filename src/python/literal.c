@@ -35,6 +35,11 @@ static bool find_shape(PyObject *data, literal *l)
         if (!(at = first))
             return false;
     }
+    if (PyUnicode_Check(at) && at != data) {
+        Py_DECREF(at);
+        PyErr_SetString(PyExc_ValueError, "too many dimensions 'str'");
+        return false;
+    }
     if (face_is_tensor(at) && at != data) {
         tp_tensor *t = face_tensor(at);
         for (int i = 0; i < t->ndim && l->ndim < TP_MAX_DIMS; i++)

@@ -123,7 +123,7 @@ static PyObject *short_way(tp_prim prim, PyObject *a, PyObject *b, PyObject *int
             tp_storage_bump(x->storage);
         return Py_NewRef(into);
     }
-    tp_tensor *made = tp_tensor_new((tp_dtype)x->dtype, x->ndim, x->size);
+    tp_tensor *made = tp_tensor_new_alike(x);
     if (!made)
         return face_raise();
     tp_tile_run_small(prim, (tp_compute)compute, x->numel, tp_tensor_data(made), in);
@@ -403,6 +403,8 @@ static PyObject *number_int(PyObject *a)
 
 static PyObject *number_float(PyObject *a)
 {
+    if (tp_dtype_is_complex((tp_dtype)face_tensor(a)->dtype) && face_tensor(a)->numel == 1)
+        return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type double without overflow");
     PyObject *item = one_number(a, "__float__");
     PyObject *made = item ? PyNumber_Float(item) : NULL;
     Py_XDECREF(item);

@@ -176,7 +176,7 @@ ATTRIBUTE(_grad) { return gradient(t); }
 static int write_gradient(tp_tensor *t, PyObject *value)
 {
     if (value && value != Py_None && !face_is_tensor(value)) {
-        PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type '%s'", Py_TYPE(value)->tp_name);
+        PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type %s", Py_TYPE(value)->tp_name);
         return -1;
     }
     if (!tp_set_grad(t, value && value != Py_None ? face_tensor(value) : NULL)) {

@@ -149,6 +149,36 @@ tp_tensor *tp_tensor_new(tp_dtype d, int ndim, const int64_t *size)
     return tp_tensor_new_on((tp_device){ TP_CPU, -1 }, d, ndim, size, NULL);
 }
 
+tp_tensor *tp_tensor_new_alike(const tp_tensor *x)
+{
+    if (x->ndim > TP_INLINE_DIMS)
+        return tp_tensor_new((tp_dtype)x->dtype, x->ndim, x->size);
+    tp_storage *s = tp_storage_new((size_t)x->numel * tp_dtype_bytes((tp_dtype)x->dtype));
+    tp_tensor *t = s ? fresh() : NULL;
+    if (!t) {
+        tp_storage_unref(s);
+        return NULL;
+    }
+    atomic_init(&t->refs, 1);
+    t->dtype = x->dtype;
+    t->ndim = x->ndim;
+    t->device = (tp_device){ TP_CPU, -1 };
+    t->keys = TP_KEY_CONTIGUOUS | (tp_self.inference_mode ? TP_KEY_INFERENCE : 0);
+    t->storage = s;
+    t->offset = 0;
+    t->numel = x->numel;
+    t->size = t->dims;
+    t->stride = t->dims + TP_INLINE_DIMS;
+    tp_strides_row_major(x->ndim, x->size, t->stride);
+    for (int i = 0; i < x->ndim; i++)
+        t->size[i] = x->size[i];
+    t->autograd = NULL;
+    t->symbolic = NULL;
+    t->wrapper = NULL;
+    t->extra = NULL;
+    return t;
+}
+
 tp_tensor *tp_tensor_new_as(const tp_geometry *g)
 {
     return tp_tensor_new_on(g->device, (tp_dtype)g->dtype, g->ndim, g->size, g->stride);

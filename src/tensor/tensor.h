@@ -72,6 +72,8 @@ typedef struct tp_geometry {
 TP_API TP_CHECK tp_tensor *tp_tensor_new(tp_dtype d, int ndim, const int64_t *size);    /* row-major, CPU, undefined contents */
 TP_API TP_CHECK tp_tensor *tp_tensor_new_on(tp_device device, tp_dtype d, int ndim, const int64_t *size, const int64_t *stride);
 TP_API TP_CHECK tp_tensor *tp_tensor_new_as(const tp_geometry *g);
+/* Of the type and sizes of a row-major CPU tensor: nothing is computed twice. Contents undefined. */
+TP_API TP_CHECK tp_tensor *tp_tensor_new_alike(const tp_tensor *x);
 TP_API TP_CHECK tp_tensor *tp_tensor_new_scalar(tp_dtype d, tp_scalar value);           /* 0-d */
 /* Shares the storage of `base`. Checks that it stays inside the storage. */
 TP_API TP_CHECK tp_tensor *tp_tensor_view(const tp_tensor *base, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
