@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "grad/internal.h"
 #include "ops/copy.h"
+#include "ops/known.h"
 
 enum { MOST_RESULTS = 8 };
 
@@ -271,6 +272,13 @@ static void op_free(tp_grad_node *node)
         tp_saved_release(&n->saved[i]);
 }
 
+static void op_free(tp_grad_node *node)
+{
+    tp_op_node *n = (tp_op_node *)(void *)node;
+    for (int i = 0; i < n->op->save_count; i++)
+        tp_saved_fini(&n->saved[i]);
+}
+
 static const char *op_name(const tp_grad_node *node)
 {
     const tp_op *op = ((const tp_op_node *)(const void *)node)->op;
@@ -313,6 +321,8 @@ static bool before_writes(const tp_op *op, const tp_value *arg, bool recording)
     if (op->variant == TP_OUT && recording)
         return tp_fail(TP_ERR_RUNTIME, "%s(): functions with out=... arguments don't support automatic differentiation, but one of the "
                        "arguments requires grad.", op->name);
+    if (op == &tp_op_resize_ && tp_requires_grad(arg[0].tensor))
+        return tp_fail(TP_ERR_RUNTIME, "cannot resize variables that require grad");
     for (int i = 0; i < op->arg_count; i++)
         if (op->arg[i].written && arg[i].tag == TP_TENSOR && !tp_check_inplace(arg[i].tensor, recording))
             return false;
