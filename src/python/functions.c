@@ -37,10 +37,8 @@ static bool read_options(literal_options *o, PyObject *dtype, PyObject *device, 
         o->has_device = true;
         if (o->device.type == TP_CPU)
             o->device.index = -1;
-        if (o->device.type > TP_META && !tp_self.active) {
-            PyErr_Format(PyExc_AssertionError, "Torch not compiled with %s enabled", o->device.type == TP_CUDA ? "CUDA" : "this device");
+        if (!face_device_usable(o->device))
             return false;
-        }
     }
     o->requires_grad = requires_grad && PyObject_IsTrue(requires_grad) > 0;
     return true;
@@ -293,10 +291,8 @@ static PyObject *broadcast_shapes(PyObject *module, PyObject *const *args, Py_ss
         Py_XDECREF(shape);
         if (!ok)
             return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_RuntimeError, "a shape has too many dims");
-        if (!tp_broadcast(&ndim, out, n, size)) {
-            tp_error_clear();
-            return PyErr_Format(PyExc_RuntimeError, "Shape mismatch: objects cannot be broadcast to a single shape");
-        }
+        if (!tp_broadcast(&ndim, out, n, size))
+            return face_raise();
     }
     return face_size(ndim, out);
 }

@@ -73,7 +73,7 @@ static bool read_seed(PyObject *o, uint64_t *seed)
         int overflow;
         long long negative = PyLong_AsLongLongAndOverflow(number, &overflow);
         if (overflow) {
-            PyErr_SetString(PyExc_RuntimeError, "Overflow when unpacking long long");
+            PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long");
             Py_DECREF(number);
             return false;
         }

@@ -401,12 +401,36 @@ static bool run_for_effect(const tp_op *op, const char *name, const tp_value *ar
     return true;
 }
 
+static bool expands_to(const tp_tensor *value, const tp_tensor *target)
+{
+    int shift = target->ndim - value->ndim;
+    for (int i = 0; shift >= 0 && i < value->ndim; i++)
+        if (value->size[i] != 1 && value->size[i] != target->size[i + shift])
+            return false;
+    return shift >= 0;
+}
+
+/* What is assigned must expand to its place; expand has the words for one that does not. */
+static bool expand_error(tp_tensor *value, const tp_tensor *target)
+{
+    tp_value list = tp_value_ints(target->size, target->ndim);
+    tp_value arg[3] = { tp_of_tensor(value), list, tp_bool(false) };
+    if (list.tag == TP_LIST)
+        (void)run_for_effect(face.op_expand, "expand", arg);
+    else
+        face_raise();
+    tp_value_unref(list);
+    return false;
+}
+
 static bool write_plain(tp_tensor *target, tp_tensor *value)
 {
     if (value->ndim == 0 && value->device.type == TP_CPU && face.op_fill) {
         tp_value arg[2] = { tp_of_tensor(target), tp_of_tensor(value) };
         return run_for_effect(face.op_fill, "fill_", arg);
     }
+    if (!expands_to(value, target))
+        return expand_error(value, target);
     tp_value arg[3] = { tp_of_tensor(target), tp_of_tensor(value), tp_bool(false) };
     return run_for_effect(face.op_copy, "copy_", arg);
 }

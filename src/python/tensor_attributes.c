@@ -141,6 +141,10 @@ SETTER(requires_grad)
     }
     if (!tp_is_leaf(t))
         return 0;
+    if (value == Py_True && !tp_dtype_is_inexact((tp_dtype)t->dtype)) {
+        PyErr_SetString(PyExc_RuntimeError, "only Tensors of floating point and complex dtype can require gradients");
+        return -1;
+    }
     if (!tp_set_requires_grad(t, value == Py_True)) {
         face_raise();
         return -1;
@@ -176,7 +180,7 @@ ATTRIBUTE(_grad) { return gradient(t); }
 static int write_gradient(tp_tensor *t, PyObject *value)
 {
     if (value && value != Py_None && !face_is_tensor(value)) {
-        PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type '%s'", Py_TYPE(value)->tp_name);
+        PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type %s", Py_TYPE(value)->tp_name);
         return -1;
     }
     if (!tp_set_grad(t, value && value != Py_None ? face_tensor(value) : NULL)) {
