@@ -99,11 +99,19 @@ def to_dlpack(tensor):
 def broadcast_tensors(*tensors):
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
-    shape = broadcast_shapes(*(t.shape for t in tensors))
+    shape = _C._broadcast_shapes(*(t.shape for t in tensors))
     return tuple(t.expand(shape) for t in tensors)
 
 
 def broadcast_shapes(*shapes):
+    shapes = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    for i, shape in enumerate(shapes):
+        so_far = _C._broadcast_shapes(*shapes[:i])
+        for k in range(-1, -1 - min(len(shape), len(so_far)), -1):
+            if 1 != shape[k] != so_far[k] != 1:
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {shape[k]} at {k}! Mismatching argument at index {i} had {shape}; "
+                    f"but expected shape should be broadcastable to {list(so_far)}")
     return _C._broadcast_shapes(*shapes)
 
 

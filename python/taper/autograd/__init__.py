@@ -61,6 +61,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     if is_grads_batched:
         raise NotImplementedError("grad(is_grads_batched=True) is not implemented in Taper yet")
     outputs, inputs = _as_tuple(outputs), _as_tuple(inputs)
+    if not inputs:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     keep = create_graph if retain_graph is None else retain_graph
     grads = _gradients(outputs, _as_tuple(grad_outputs) or (None,) * len(outputs))
     result = _C._run_backward(outputs, grads, keep, create_graph, inputs, bool(allow_unused or materialize_grads), False)
