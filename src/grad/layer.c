@@ -272,13 +272,6 @@ static void op_free(tp_grad_node *node)
         tp_saved_release(&n->saved[i]);
 }
 
-static void op_free(tp_grad_node *node)
-{
-    tp_op_node *n = (tp_op_node *)(void *)node;
-    for (int i = 0; i < n->op->save_count; i++)
-        tp_saved_fini(&n->saved[i]);
-}
-
 static const char *op_name(const tp_grad_node *node)
 {
     const tp_op *op = ((const tp_op_node *)(const void *)node)->op;

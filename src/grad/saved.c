@@ -101,14 +101,7 @@ bool tp_saved_unpack(const tp_saved *s, tp_grad_node *node, tp_value *out)
     return true;
 }
 
-/* Sizes and numbers stay: only a node that wants a tensor refuses to run a second time. */
 void tp_saved_release(tp_saved *s)
-{
-    if (s->is_tensor)
-        tp_saved_fini(s);
-}
-
-void tp_saved_fini(tp_saved *s)
 {
     tp_value v = s->value;
     s->value = tp_none();

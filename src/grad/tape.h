@@ -158,8 +158,7 @@ typedef struct tp_saved_hooks {
 TP_API TP_CHECK bool tp_save_value(tp_saved *s, tp_value v, bool is_result, uint32_t slot);
 /* Gives the value back, owned; checks the version; a saved result gets `node` as its grad_fn again. */
 TP_API TP_CHECK bool tp_saved_unpack(const tp_saved *s, tp_grad_node *node, tp_value *out);
-TP_API void tp_saved_release(tp_saved *s);              /* forgets a tensor; other values stay */
-TP_API void tp_saved_fini(tp_saved *s);
+TP_API void tp_saved_release(tp_saved *s);
 
 /* A node of an op: what the autograd layer makes. */
 typedef struct tp_op_node {

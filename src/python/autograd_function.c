@@ -40,7 +40,7 @@ static void drop_saved(tp_grad_node *n)
 {
     function_node *f = node_of(n);
     for (uint32_t i = 0; i < f->saved_count; i++)
-        tp_saved_fini(&f->saved[i]);
+        tp_saved_release(&f->saved[i]);
     tp_free(f->saved);
     f->saved = NULL;
     f->saved_count = 0;
