@@ -104,10 +104,15 @@ def broadcast_tensors(*tensors):
 
 
 def broadcast_shapes(*shapes):
-    try:
-        return _C._broadcast_shapes(*shapes)
-    except RuntimeError:
-        raise RuntimeError("Shape mismatch: objects cannot be broadcast to a single shape") from None
+    shapes = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    for i, shape in enumerate(shapes):
+        so_far = _C._broadcast_shapes(*shapes[:i])
+        for k in range(-1, -1 - min(len(shape), len(so_far)), -1):
+            if 1 != shape[k] != so_far[k] != 1:
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {shape[k]} at {k}! Mismatching argument at index {i} had {shape}; "
+                    f"but expected shape should be broadcastable to {list(so_far)}")
+    return _C._broadcast_shapes(*shapes)
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):

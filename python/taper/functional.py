@@ -7,6 +7,8 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     """The norm of a vector or matrix, by linalg's ops."""
     functions = _C._VariableFunctions
     order = 2.0 if p in ("fro", None) else p
+    if isinstance(order, str) and order != "nuc":
+        raise RuntimeError(f"linalg.matrix_norm: Order {order} not supported.")
     if order == "nuc":
         raise NotImplementedError("norm(p='nuc') is not implemented in Taper yet")
     if dim is not None and isinstance(dim, int):

@@ -1,5 +1,6 @@
 """torch.library: ops that a program defines. Schemas and calls are the extension's; this keeps who defined what."""
 import functools
+import re
 import weakref
 
 from . import _C
@@ -86,7 +87,12 @@ def define(qualname, schema, *, lib=None, tags=()):
         raise ValueError(f"define(qualname, schema): expected qualname to be instance of str, got {type(qualname)}")
     space, separator, name = qualname.partition("::")
     if not separator:
-        raise ValueError(f"Expected qualname to be of the form ns::name, got {qualname!r}")
+        raise ValueError(
+            f'Expected `qualname` to be of the form "namespace::name", but got {qualname}. The qualname passed to the torch.library '
+            "APIs must consist of a namespace and a name, e.g. aten::sin")
+    if not re.fullmatch(r"\(.*\) -> .*", schema, re.DOTALL):
+        raise ValueError(
+            f'define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> Tensor" but got "{schema}"')
     (lib or _kept_library(space)).define(name + schema)
 
 
@@ -167,7 +173,7 @@ def infer_schema(prototype_function, /, *, mutates_args, op_name=None):
     pieces, starred = [], False
     for i, (name, p) in enumerate(signature.parameters.items()):
         if name not in hints:
-            raise ValueError(f"infer_schema(func): Parameter {name} must have a type annotation.")
+            raise ValueError(f"infer_schema(func): Parameter {name} must have a type annotation. Got func with signature {signature})")
         if p.kind is p.KEYWORD_ONLY and not starred:
             pieces.append("*")
             starred = True

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "grad/internal.h"
 #include "ops/copy.h"
+#include "ops/known.h"
 
 enum { MOST_RESULTS = 8 };
 
@@ -313,6 +314,8 @@ static bool before_writes(const tp_op *op, const tp_value *arg, bool recording)
     if (op->variant == TP_OUT && recording)
         return tp_fail(TP_ERR_RUNTIME, "%s(): functions with out=... arguments don't support automatic differentiation, but one of the "
                        "arguments requires grad.", op->name);
+    if (op == &tp_op_resize_ && tp_requires_grad(arg[0].tensor))
+        return tp_fail(TP_ERR_RUNTIME, "cannot resize variables that require grad");
     for (int i = 0; i < op->arg_count; i++)
         if (op->arg[i].written && arg[i].tag == TP_TENSOR && !tp_check_inplace(arg[i].tensor, recording))
             return false;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "grad/internal.h"
 #include "grad/tape.h"
 
@@ -102,7 +103,7 @@ bool tp_set_requires_grad(tp_tensor *t, bool on)
     if (on && (t->keys & TP_KEY_INFERENCE) && !tp_self.inference_mode)
         return tp_fail(TP_ERR_RUNTIME, "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
     if (on && !tp_dtype_is_inexact((tp_dtype)t->dtype))
-        return tp_fail(TP_ERR_RUNTIME, "only Tensors of floating point dtype can require gradients");
+        return tp_fail(TP_ERR_RUNTIME, "Only Tensors of floating point and complex dtype can require gradients");
     if (!on && !t->autograd)
         return true;
     tp_autograd *a = tp_autograd_of(t);
@@ -146,8 +147,33 @@ tp_tensor *tp_detach(const tp_tensor *t)
     return plain;
 }
 
+static bool check_grad(const tp_tensor *t, const tp_tensor *grad)
+{
+    if (t == grad)
+        return tp_fail(TP_ERR_RUNTIME, "can't assign Variable as its own grad");
+    if (t->dtype != grad->dtype)
+        return tp_fail(TP_ERR_RUNTIME, "attempting to assign a gradient with dtype '%s' to a tensor with grad_dtype '%s'. The gradient must match "
+                       "the tensor's grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute with a specific "
+                       "dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may "
+                       "break downstream systems that assume they match.", tp_dtypes[grad->dtype].cpp, tp_dtypes[t->dtype].title);
+    if (t->ndim == grad->ndim && memcmp(t->size, grad->size, t->ndim * sizeof *t->size) == 0)
+        return true;
+    tp_text given = { 0 }, wanted = { 0 };
+    for (int i = 0; i < grad->ndim; i++)
+        tp_text_add(&given, i ? ", %lld" : "%lld", LL(grad->size[i]));
+    for (int i = 0; i < t->ndim; i++)
+        tp_text_add(&wanted, i ? ", %lld" : "%lld", LL(t->size[i]));
+    tp_fail(TP_ERR_RUNTIME, "attempting to assign a gradient of size '[%s]' to a tensor of size '[%s]'. Please ensure that the gradient and "
+            "the tensor are the same size", tp_text_read(&given), tp_text_read(&wanted));
+    tp_text_fini(&given);
+    tp_text_fini(&wanted);
+    return false;
+}
+
 bool tp_set_grad(tp_tensor *t, tp_tensor *grad)
 {
+    if (grad && !check_grad(t, grad))
+        return false;
     tp_autograd *a = grad || t->autograd ? tp_autograd_of(t) : NULL;
     if (!a)
         return grad == NULL;

@@ -13,6 +13,7 @@
 
 #include "grad/internal.h"
 #include "ops/known.h"
+#include "ops/run.h"
 
 /* ---- views ---- */
 
@@ -83,9 +84,8 @@ bool tp_check_inplace(tp_tensor *t, bool requires_grad)
 {
     const tp_autograd *a = t->autograd;
     char name[64];
-    if ((t->keys & TP_KEY_INFERENCE) && !tp_self.inference_mode)
-        return tp_fail(TP_ERR_RUNTIME, "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
-                       "normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.");
+    if (!tp_check_inference(t))
+        return false;
     if (!tp_self.grad_mode || !a)
         return true;
     const tp_autograd *base = a->view_base ? a->view_base->autograd : NULL;

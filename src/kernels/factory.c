@@ -4,10 +4,13 @@
 #include <math.h>
 
 #include "kernels/dense.h"
+#include "ops/run.h"
 
 /* full(size, fill_value, …), full_like(self, fill_value, …) */
 TP_HOOK_K(tp_k_full)
 {
+    if (!tp_check_representable(tp_as_scalar(arg[1]), (tp_dtype)out[0]->dtype))
+        return false;
     tp_fill(out[0], tp_as_scalar(arg[1]));
     return true;
 }
@@ -15,6 +18,8 @@ TP_HOOK_K(tp_k_full)
 /* new_full(self, size, fill_value, …) */
 TP_HOOK_K(tp_k_new_full)
 {
+    if (!tp_check_representable(tp_as_scalar(arg[2]), (tp_dtype)out[0]->dtype))
+        return false;
     tp_fill(out[0], tp_as_scalar(arg[2]));
     return true;
 }

@@ -319,6 +319,15 @@ static void fail_ambiguous(const tp_ints *sizes)
     tp_text_fini(&text);
 }
 
+static bool fail_dimension(const tp_ints *sizes, int i)
+{
+    tp_text text = { 0 };
+    print_sizes(sizes, &text);
+    (void)tp_fail(TP_ERR_RUNTIME, "invalid shape dimension %lld at index %d of shape %s", LL(sizes->item[i]), i, tp_text_read(&text));
+    tp_text_fini(&text);
+    return true;
+}
+
 tp_ints tp_ints_infer(const tp_ints *sizes, int64_t numel, bool *bad)
 {
     tp_ints out = *sizes;
@@ -330,7 +339,7 @@ tp_ints tp_ints_infer(const tp_ints *sizes, int64_t numel, bool *bad)
         else if (out.item[i] == -1)
             unknown = i;
         else if (out.item[i] < 0)
-            *bad = !tp_fail(TP_ERR_RUNTIME, "invalid shape dimension %lld", LL(out.item[i]));
+            *bad = fail_dimension(sizes, i);
         else
             known *= out.item[i];
     }
@@ -442,6 +451,15 @@ tp_ints tp_ints_moved(int64_t ndim, const tp_ints *from, const tp_ints *to, bool
 }
 
 /* ---- results ---- */
+static bool fail_negative(const tp_ints *sizes, int64_t size)
+{
+    tp_text text = { 0 };
+    print_sizes(sizes, &text);
+    (void)tp_fail(TP_ERR_RUNTIME, "Trying to create tensor with negative dimension %lld: %s", LL(size), tp_text_read(&text));
+    tp_text_fini(&text);
+    return true;
+}
+
 void tp_geometry_start(tp_geometry *g, tp_dtype d, const tp_ints *sizes, tp_device device, bool *bad)
 {
     int n = sizes->count;
@@ -458,7 +476,7 @@ void tp_geometry_start(tp_geometry *g, tp_dtype d, const tp_ints *sizes, tp_devi
     for (int i = 0; i < n; i++) {
         g->size[i] = sizes->item[i];
         if (g->size[i] < 0 && !*bad)
-            *bad = !tp_fail(TP_ERR_RUNTIME, "Trying to create tensor with negative dimension %lld", LL(g->size[i]));
+            *bad = fail_negative(sizes, g->size[i]);
     }
     tp_strides_row_major(n, g->size, g->stride);
 }

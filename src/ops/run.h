@@ -4,7 +4,11 @@
 
 #include "ops/op.h"
 
-/* Fails when two elements of a tensor that is to be written share memory. */
+/* Fails when a tensor of inference mode is to be written outside it. */
+TP_API TP_CHECK bool tp_check_inference(const tp_tensor *out);
+/* So does this, and when two elements of a tensor that is to be written share memory. */
 TP_CHECK bool tp_check_written(const tp_tensor *out);
+/* Fails when a type cannot hold a number. */
+TP_API TP_CHECK bool tp_check_representable(tp_scalar s, tp_dtype d);
 
 #endif

@@ -181,8 +181,18 @@ static bool check_castable(tp_dtype from, tp_dtype to)
     return tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[from].title, tp_dtypes[to].title);
 }
 
+bool tp_check_inference(const tp_tensor *out)
+{
+    if (TP_UNLIKELY((out->keys & TP_KEY_INFERENCE) && !tp_self.inference_mode))
+        return tp_fail(TP_ERR_RUNTIME, "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
+                       "normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.");
+    return true;
+}
+
 bool tp_check_written(const tp_tensor *out)
 {
+    if (!tp_check_inference(out))
+        return false;
     for (int i = 0; i < out->ndim; i++)
         if (out->stride[i] == 0 && out->size[i] > 1)
             return tp_fail(TP_ERR_RUNTIME, "unsupported operation: more than one element of the written-to tensor refers to a single "

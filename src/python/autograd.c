@@ -314,13 +314,31 @@ static bool replace_all(tp_value *value, size_t count, PyObject *given)
     return true;
 }
 
+static bool keeps_size(PyObject *hook, const tp_value *slot, PyObject *given)
+{
+    if (!face_is_tensor(given) || slot->tag != TP_TENSOR)
+        return true;
+    const tp_tensor *old = slot->tensor, *new = face_tensor(given);
+    if (old->ndim == new->ndim && memcmp(old->size, new->size, old->ndim * sizeof *old->size) == 0)
+        return true;
+    PyObject *name = PyObject_GetAttrString(hook, "__name__");
+    if (!name) {
+        PyErr_Clear();
+        name = PyUnicode_FromString("<unknown>");
+    }
+    if (name)
+        PyErr_Format(PyExc_RuntimeError, "hook '%U' has changed the size of value", name);
+    Py_XDECREF(name);
+    return false;
+}
+
 static bool hook_on_tensor(tp_hook *h, tp_value *gradients, size_t count, tp_value *results, size_t result_count)
 {
     (void)count, (void)results, (void)result_count;
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *grad = face_from_value(tp_value_ref(gradients[0]));
     PyObject *given = grad ? PyObject_CallOneArg(h->callable->object, grad) : NULL;
-    bool ok = given && replace(&gradients[0], given);
+    bool ok = given && keeps_size(h->callable->object, &gradients[0], given) && replace(&gradients[0], given);
     Py_XDECREF(grad);
     Py_XDECREF(given);
     PyGILState_Release(state);

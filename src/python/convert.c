@@ -244,7 +244,7 @@ static int to_device(PyObject *o, tp_value *out)
     tp_device d;
     if (!face_is_device_like(o))
         return 0;
-    if (!face_device_read(o, &d))
+    if (!face_device_read(o, &d) || !face_device_usable(d))
         return -1;
     *out = tp_of_device(d);
     return 1;

@@ -1,4 +1,5 @@
 /* device_type.c - torch.device: a type and an index, also usable as a context that sets the default. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +53,18 @@ static bool parse_text(const char *text, tp_device *out)
 bool face_is_device_like(PyObject *o)
 {
     return Py_IS_TYPE(o, face.device) || PyUnicode_Check(o) || (PyLong_Check(o) && !PyBool_Check(o));
+}
+
+bool face_device_usable(tp_device d)
+{
+    if (d.type <= TP_META || tp_self.active)
+        return true;
+    char name[32] = "this device";
+    if (d.type < TP_DEVICE_TYPES && strlen(type_names[d.type]) < sizeof name)
+        for (size_t i = 0; i <= strlen(type_names[d.type]); i++)
+            name[i] = (char)toupper((unsigned char)type_names[d.type][i]);
+    PyErr_Format(PyExc_AssertionError, "Torch not compiled with %s enabled", name);
+    return false;
 }
 
 bool face_device_read(PyObject *o, tp_device *out)

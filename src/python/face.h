@@ -119,6 +119,7 @@ PyObject *face_dtype(tp_dtype d);
 PyObject *face_device(tp_device d);
 PyObject *face_size(int ndim, const int64_t *size);
 bool face_device_read(PyObject *o, tp_device *out);     /* device, text or index; false: exception set */
+bool face_device_usable(tp_device d);                   /* tensors can live there, if only pretended ones; false: exception set */
 bool face_is_device_like(PyObject *o);
 bool face_dtype_read(PyObject *o, tp_dtype *out);       /* a dtype object; false: TypeError set */
 PyTypeObject *face_make_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base);  /* names it PACKAGE.spec->name */

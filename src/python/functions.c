@@ -37,10 +37,8 @@ static bool read_options(literal_options *o, PyObject *dtype, PyObject *device, 
         o->has_device = true;
         if (o->device.type == TP_CPU)
             o->device.index = -1;
-        if (o->device.type > TP_META && !tp_self.active) {
-            PyErr_Format(PyExc_AssertionError, "Torch not compiled with %s enabled", o->device.type == TP_CUDA ? "CUDA" : "this device");
+        if (!face_device_usable(o->device))
             return false;
-        }
     }
     o->requires_grad = requires_grad && PyObject_IsTrue(requires_grad) > 0;
     return true;

@@ -205,12 +205,28 @@ static bool fill(PyObject *o, const literal *l, int dim, char **at)
     return ok;
 }
 
+/* A text as the very first element counts as one more dim. */
+static bool check_text(PyObject *data, const literal *l)
+{
+    PyObject *first = data;
+    for (int i = 0; i < l->ndim && PySequence_Check(first) && !PyUnicode_Check(first) && PySequence_Size(first) > 0; i++) {
+        PyObject *next = PyList_Check(first) ? PyList_GET_ITEM(first, 0) : PyTuple_Check(first) ? PyTuple_GET_ITEM(first, 0) : NULL;
+        if (!next)
+            return true;
+        first = next;
+    }
+    if (!l->ndim || !PyUnicode_Check(first))
+        return true;
+    PyErr_SetString(PyExc_ValueError, "too many dimensions 'str'");
+    return false;
+}
+
 static PyObject *from_nest(PyObject *data, tp_dtype dtype, tp_device device)
 {
     literal l = { .ndim = 0, .dtype = TP_DTYPE_NONE };
     if (PyUnicode_Check(data) || PyBytes_Check(data))
         return PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(data)->tp_name);
-    if (!find_shape(data, &l) || (dtype == TP_DTYPE_NONE && !find_dtype(data, &l)))
+    if (!find_shape(data, &l) || !check_text(data, &l) || (dtype == TP_DTYPE_NONE && !find_dtype(data, &l)))
         return NULL;
     if (dtype != TP_DTYPE_NONE)
         l.dtype = dtype;

@@ -116,7 +116,7 @@ static PyObject *short_way(tp_prim prim, PyObject *a, PyObject *b, PyObject *int
         in[1] = numbers;
     }
     if (into) {
-        if (x->storage->kind == TP_MEMORY_MAPPED)
+        if (x->storage->kind == TP_MEMORY_MAPPED || ((x->keys & TP_KEY_INFERENCE) && !tp_self.inference_mode))
             return NULL;
         tp_tile_run_small(prim, (tp_compute)compute, x->numel, tp_tensor_data(x), in);
         if (!(x->keys & TP_KEY_INFERENCE))
@@ -393,9 +393,21 @@ static PyObject *one_number(PyObject *a, const char *method)
     return face_item(t);
 }
 
+/* A complex number without an imaginary part is as good as its real part. Takes `item`. */
+static PyObject *real_part(PyObject *item, const char *type)
+{
+    if (!item || !PyComplex_Check(item))
+        return item;
+    Py_complex c = PyComplex_AsCComplex(item);
+    Py_DECREF(item);
+    if (c.imag != 0)
+        return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", type);
+    return PyFloat_FromDouble(c.real);
+}
+
 static PyObject *number_int(PyObject *a)
 {
-    PyObject *item = one_number(a, "__int__");
+    PyObject *item = real_part(one_number(a, "__int__"), "int64_t");
     PyObject *made = item ? PyNumber_Long(item) : NULL;
     Py_XDECREF(item);
     return made;
@@ -403,9 +415,7 @@ static PyObject *number_int(PyObject *a)
 
 static PyObject *number_float(PyObject *a)
 {
-    if (tp_dtype_is_complex((tp_dtype)face_tensor(a)->dtype) && face_tensor(a)->numel == 1)
-        return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type double without overflow");
-    PyObject *item = one_number(a, "__float__");
+    PyObject *item = real_part(one_number(a, "__float__"), "double");
     PyObject *made = item ? PyNumber_Float(item) : NULL;
     Py_XDECREF(item);
     return made;

@@ -141,6 +141,10 @@ SETTER(requires_grad)
     }
     if (!tp_is_leaf(t))
         return 0;
+    if (value == Py_True && !tp_dtype_is_inexact((tp_dtype)t->dtype)) {
+        PyErr_SetString(PyExc_RuntimeError, "only Tensors of floating point and complex dtype can require gradients");
+        return -1;
+    }
     if (!tp_set_requires_grad(t, value == Py_True)) {
         face_raise();
         return -1;

@@ -18,9 +18,25 @@
     static PyObject *run_##name(PyObject *self TP_UNUSED, tp_tensor *t TP_UNUSED, PyObject *const *args TP_UNUSED, \
                                 Py_ssize_t count TP_UNUSED, PyObject *kwnames TP_UNUSED)
 #define TP_UNUSED __attribute__((unused))
+/* A method without arguments. */
+#define BARE(name)                                                                                             \
+    static PyObject *bare_##name(PyObject *self, tp_tensor *t);                                                \
+    METHOD(name)                                                                                               \
+    {                                                                                                          \
+        return count || kwnames ? refuse_arguments(#name, count, kwnames) : bare_##name(self, t);              \
+    }                                                                                                          \
+    static PyObject *bare_##name(PyObject *self TP_UNUSED, tp_tensor *t TP_UNUSED)
 #define ENTRY(name) { #name, FAST(call_##name), METH_FASTCALL | METH_KEYWORDS, NULL }
 
 /* ---- arguments of hand-written methods ---- */
+
+static PyObject *refuse_arguments(const char *name, Py_ssize_t count, PyObject *kwnames)
+{
+    if (kwnames)
+        return PyErr_Format(PyExc_TypeError, "TensorBase.%s() takes no keyword arguments", name);
+    return PyErr_Format(PyExc_TypeError, "TensorBase.%s() takes no arguments (%zd given)", name, count);
+}
+
 
 /* The argument at `position` or called `name`; NULL when absent. */
 static PyObject *argument(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, Py_ssize_t position, const char *name)
@@ -78,16 +94,16 @@ static PyObject *one_or_all(const char *method, tp_tensor *t, PyObject *dim, con
 
 METHOD(size) { return one_or_all("size", t, argument(args, count, kwnames, 0, "dim"), t->size, true); }
 METHOD(stride) { return one_or_all("stride", t, argument(args, count, kwnames, 0, "dim"), t->stride, false); }
-METHOD(dim) { return PyLong_FromLong(t->ndim); }
-METHOD(ndimension) { return PyLong_FromLong(t->ndim); }
-METHOD(numel) { return PyLong_FromLongLong(t->numel); }
-METHOD(nelement) { return PyLong_FromLongLong(t->numel); }
-METHOD(element_size) { return PyLong_FromSize_t(tp_dtype_bytes((tp_dtype)t->dtype)); }
-METHOD(storage_offset) { return PyLong_FromLongLong(t->offset); }
-METHOD(data_ptr) { return PyLong_FromVoidPtr(t->storage->data ? tp_tensor_data(t) : NULL); }
+BARE(dim) { return PyLong_FromLong(t->ndim); }
+BARE(ndimension) { return PyLong_FromLong(t->ndim); }
+BARE(numel) { return PyLong_FromLongLong(t->numel); }
+BARE(nelement) { return PyLong_FromLongLong(t->numel); }
+BARE(element_size) { return PyLong_FromSize_t(tp_dtype_bytes((tp_dtype)t->dtype)); }
+BARE(storage_offset) { return PyLong_FromLongLong(t->offset); }
+BARE(data_ptr) { return PyLong_FromVoidPtr(t->storage->data ? tp_tensor_data(t) : NULL); }
 METHOD(get_device) { return PyLong_FromLong(t->device.type == TP_CPU ? -1 : t->device.index); }
-METHOD(is_floating_point) { return PyBool_FromLong(tp_dtype_is_float((tp_dtype)t->dtype)); }
-METHOD(is_complex) { return PyBool_FromLong(tp_dtype_is_complex((tp_dtype)t->dtype)); }
+BARE(is_floating_point) { return PyBool_FromLong(tp_dtype_is_float((tp_dtype)t->dtype)); }
+BARE(is_complex) { return PyBool_FromLong(tp_dtype_is_complex((tp_dtype)t->dtype)); }
 METHOD(is_signed) { return PyBool_FromLong(t->dtype != TP_u8 && t->dtype != TP_b8); }
 METHOD(is_inference) { return PyBool_FromLong((t->keys & TP_KEY_INFERENCE) != 0); }
 METHOD(is_conj) { Py_RETURN_FALSE; }
@@ -125,14 +141,14 @@ METHOD(__len__)
 }
 
 /* ---- elements as Python numbers ---- */
-METHOD(item)
+BARE(item)
 {
     if (t->numel != 1)
         return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", LL(t->numel));
     return face_item(t);
 }
 
-METHOD(tolist) { return face_to_list(t); }
+BARE(tolist) { return face_to_list(t); }
 
 METHOD(__complex__)
 {

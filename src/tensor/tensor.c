@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 enum { FREE_SLOT = 0, MOST_FREE = 64 };
 
@@ -192,14 +193,31 @@ tp_tensor *tp_tensor_new_scalar(tp_dtype d, tp_scalar value)
     return t;
 }
 
+/* PyTorch's words for a view that looks beyond its storage. */
+static void *fail_bounds(const tp_tensor *base, int ndim, const int64_t *size, const int64_t *stride, int64_t offset, size_t end)
+{
+    tp_text sizes = { 0 }, strides = { 0 };
+    for (int i = 0; i < ndim; i++) {
+        tp_text_add(&sizes, i ? ", %lld" : "%lld", LL(size[i]));
+        tp_text_add(&strides, i ? ", %lld" : "%lld", LL(stride[i]));
+    }
+    tp_fail(TP_ERR_RUNTIME, "setStorage: sizes [%s], strides [%s], storage offset %lld, and itemsize %zu requiring a storage size of %zu are "
+            "out of bounds for storage of size %zu", tp_text_read(&sizes), tp_text_read(&strides), LL(offset),
+            tp_dtype_bytes((tp_dtype)base->dtype), end, base->storage->bytes);
+    tp_text_fini(&sizes);
+    tp_text_fini(&strides);
+    return NULL;
+}
+
 tp_tensor *tp_tensor_view(const tp_tensor *base, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
 {
+    if (offset < 0)
+        return tp_fail(TP_ERR_RUNTIME, "Tensor: invalid storage offset %lld", LL(offset));
     size_t reach = span((tp_dtype)base->dtype, ndim, size, stride), start, end = 0;
-    bool fits = offset >= 0 && reach != SIZE_MAX && !__builtin_mul_overflow((size_t)offset, tp_dtype_bytes((tp_dtype)base->dtype), &start) &&
+    bool fits = reach != SIZE_MAX && !__builtin_mul_overflow((size_t)offset, tp_dtype_bytes((tp_dtype)base->dtype), &start) &&
                 !__builtin_add_overflow(start, reach, &end) && (!reach || end <= base->storage->bytes);
     if (!fits)
-        return tp_fail(TP_ERR_RUNTIME, "setStorage: a view at storage offset %lld requiring a storage size of %zu is out of bounds for storage of size %zu",
-                       LL(offset), end, base->storage->bytes);
+        return fail_bounds(base, ndim, size, stride, offset, end);
     tp_tensor *t = tp_tensor_take_storage(tp_storage_ref(base->storage), (tp_dtype)base->dtype, ndim, size, stride, offset);
     if (t) {
         t->device = base->device;
@@ -339,7 +357,7 @@ bool tp_tensor_resize(tp_tensor *t, int ndim, const int64_t *size)
 {
     for (int i = 0; i < ndim; i++)
         if (size[i] < 0)
-            return tp_fail(TP_ERR_RUNTIME, "Trying to create tensor with negative dimension %lld", LL(size[i]));
+            return tp_fail(TP_ERR_RUNTIME, "numel: integer multiplication overflow");
     int64_t row_major[TP_MAX_DIMS];
     if (ndim > TP_MAX_DIMS || tp_sizes_numel(ndim, size) < 0)
         return tp_fail(TP_ERR_RUNTIME, "Storage size calculation overflowed");

@@ -42,8 +42,14 @@ static bool check_channels(const tp_tensor *input, const tp_tensor *weight, int6
         tp_text_add(&w, i ? ", %lld" : "%lld", LL(weight->size[i]));
     for (int i = 0; i < input->ndim; i++)
         tp_text_add(&x, i ? ", %lld" : "%lld", LL(input->size[i]));
-    tp_fail(TP_ERR_RUNTIME, "Given %sgroups=%lld, weight of size [%s], expected input[%s] to have %lld channels, but got %lld channels instead",
-            transposed ? "transposed=1, " : "", LL(groups), tp_text_read(&w), tp_text_read(&x), LL(wanted), LL(input->size[1]));
+    tp_text mode = { 0 };
+    if (transposed)
+        tp_text_add(&mode, "transposed=1");
+    else
+        tp_text_add(&mode, "groups=%lld", LL(groups));
+    tp_fail(TP_ERR_RUNTIME, "Given %s, weight of size [%s], expected input[%s] to have %lld channels, but got %lld channels instead",
+            tp_text_read(&mode), tp_text_read(&w), tp_text_read(&x), LL(wanted), LL(input->size[1]));
+    tp_text_fini(&mode);
     tp_text_fini(&w);
     tp_text_fini(&x);
     return false;
@@ -70,12 +76,15 @@ static bool check_kernel_fits(const tp_tensor *input, const tp_tensor *weight, i
     return false;
 }
 
-static bool check_dtypes(const tp_tensor *input, const tp_tensor *weight, const tp_tensor *bias)
+/* A transposed convolution compares input and weight alone, a plain one the bias first. */
+static bool check_dtypes(const tp_tensor *input, const tp_tensor *weight, const tp_tensor *bias, bool transposed)
 {
+    if (!transposed && bias && bias->dtype != input->dtype)
+        return tp_fail(TP_ERR_RUNTIME, "Input type (%s) and bias type (%s) should be the same", tp_dtypes[input->dtype].cpp, tp_dtypes[bias->dtype].cpp);
     if (input->dtype != weight->dtype)
         return tp_fail(TP_ERR_RUNTIME, "expected scalar type %s but found %s", tp_dtypes[input->dtype].title, tp_dtypes[weight->dtype].title);
     if (bias && bias->dtype != input->dtype)
-        return tp_fail(TP_ERR_RUNTIME, "Input type (%s) and bias type (%s) should be the same", tp_dtypes[input->dtype].cpp, tp_dtypes[bias->dtype].cpp);
+        return tp_fail(TP_ERR_RUNTIME, "expected scalar type %s but found %s", tp_dtypes[input->dtype].title, tp_dtypes[bias->dtype].title);
     return true;
 }
 
@@ -124,5 +133,5 @@ TP_HOOK_C(tp_c_convolution)
         tp_text_fini(&b);
         return false;
     }
-    return (transposed || check_kernel_fits(input, weight, n, padding, dilation)) && check_dtypes(input, weight, bias);
+    return (transposed || check_kernel_fits(input, weight, n, padding, dilation)) && check_dtypes(input, weight, bias, transposed);
 }

@@ -1,0 +1,118 @@
+/* values.c - checks that must look at elements: a divisor without zeros, probabilities between 0 and 1, a number that
+ * a type can hold.
+ *
+ * A tensor without memory (meta, or one that a trace pretends) has no elements to look at and passes. */
+#include <float.h>
+
+#include "ops/rules/rules.h"
+#include "ops/run.h"
+
+static bool readable(const tp_tensor *t)
+{
+    return t->numel && t->storage->data;
+}
+
+static bool every(const tp_tensor *t, bool (*good)(tp_scalar))
+{
+    int64_t at[TP_MAX_DIMS] = { 0 }, place = 0;
+    size_t bytes = tp_dtype_bytes((tp_dtype)t->dtype);
+    for (int64_t left = readable(t) ? t->numel : 0; left > 0; left--) {
+        if (!good(tp_scalar_read((const char *)tp_tensor_data(t) + place * (int64_t)bytes, (tp_dtype)t->dtype)))
+            return false;
+        for (int d = t->ndim - 1; d >= 0; d--) {
+            place += t->stride[d];
+            if (++at[d] < t->size[d])
+                break;
+            place -= at[d] * t->stride[d];
+            at[d] = 0;
+        }
+    }
+    return true;
+}
+
+/* ---- integer division ---- */
+static bool not_zero(tp_scalar s)
+{
+    return s.i != 0;
+}
+
+/* (self, other): integers that are not divided by zero. Floats may be. */
+TP_HOOK_C(tp_c_divisor)
+{
+    const tp_tensor *self = tp_as_tensor(arg[0]), *other = tp_as_tensor(arg[1]);
+    if (self && (!tp_dtype_is_integral((tp_dtype)self->dtype) || !readable(self)))
+        return true;
+    bool zero;
+    if (other)
+        zero = tp_dtype_is_integral((tp_dtype)other->dtype) && !every(other, not_zero);
+    else
+        zero = (arg[1].tag == TP_INT || arg[1].tag == TP_BOOL) && tp_as_int(arg[1]) == 0;
+    return !zero || tp_fail(TP_ERR_RUNTIME, "ZeroDivisionError");
+}
+
+/* (self, other, rounding_mode): only a rounded quotient of integers is an integer. */
+TP_HOOK_C(tp_c_rounded_divisor)
+{
+    return arg[2].tag != TP_STRING || tp_c_divisor(arg);
+}
+
+/* ---- probabilities ---- */
+static bool in_unit_interval(tp_scalar s)
+{
+    double x = tp_scalar_to_double(s);
+    return x >= 0 && x <= 1;
+}
+
+/* (self, target) of binary_cross_entropy. */
+TP_HOOK_C(tp_c_probabilities)
+{
+    if (!every(arg[0].tensor, in_unit_interval))
+        return tp_fail(TP_ERR_RUNTIME, "all elements of input should be between 0 and 1");
+    if (!every(arg[1].tensor, in_unit_interval))
+        return tp_fail(TP_ERR_RUNTIME, "all elements of target should be between 0 and 1");
+    return true;
+}
+
+/* ---- numbers that fill a tensor ---- */
+static bool integer_holds(tp_dtype d, double x)
+{
+    double top = d == TP_u8 ? 255 : d == TP_i8 ? 127 : d == TP_i16 ? 32767 : d == TP_i32 ? 2147483647 : 9223372036854775807.0;
+    double low = d == TP_u8 ? -255 : -top - (d == TP_i64 ? 0 : 1);      /* PyTorch lets negative numbers wrap in u8 */
+    return x >= low && x <= top;                                        /* NaN is in no range */
+}
+
+static bool float_holds(tp_dtype d, double x)
+{
+    double top = d == TP_f16 ? 65504 : d == TP_bf16 ? 3.3895313892515355e38 : d == TP_f32 || d == TP_c64 ? FLT_MAX : DBL_MAX;
+    return isinf(x) || isnan(x) || (x >= -top && x <= top);
+}
+
+static bool holds(tp_dtype d, tp_scalar s)
+{
+    tp_c128 c = tp_scalar_to_complex(s);
+    if (d == TP_b8)
+        return true;
+    if (tp_dtype_is_complex(d))
+        return float_holds(d, c.re) && float_holds(d, c.im);
+    if (s.kind == TP_KIND_COMPLEX && c.im != 0)
+        return false;
+    return tp_dtype_is_float(d) ? float_holds(d, c.re) : integer_holds(d, c.re);
+}
+
+bool tp_check_representable(tp_scalar s, tp_dtype d)
+{
+    static const char *const sized[TP_DTYPE_COUNT] = { [TP_u8] = "uint8_t", [TP_i8] = "int8_t", [TP_i16] = "int16_t", [TP_i64] = "int64_t" };
+    return holds(d, s) || tp_fail(TP_ERR_RUNTIME, "value cannot be converted to type %s without overflow", sized[d] ? sized[d] : tp_dtypes[d].cpp);
+}
+
+/* (self, value) of fill_ */
+TP_HOOK_C(tp_c_fill)
+{
+    return arg[1].tag == TP_SYM || tp_check_representable(tp_as_scalar(arg[1]), (tp_dtype)arg[0].tensor->dtype);
+}
+
+/* (self, mask, value) of masked_fill */
+TP_HOOK_C(tp_c_masked_fill)
+{
+    return arg[2].tag == TP_SYM || tp_check_representable(tp_as_scalar(arg[2]), (tp_dtype)arg[0].tensor->dtype);
+}
