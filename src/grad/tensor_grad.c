@@ -146,8 +146,33 @@ tp_tensor *tp_detach(const tp_tensor *t)
     return plain;
 }
 
+static bool fits(const tp_tensor *t, const tp_tensor *grad)
+{
+    if (t == grad)
+        return tp_fail(TP_ERR_RUNTIME, "can't assign Variable as its own grad");
+    if (grad->dtype != t->dtype)
+        return tp_fail(TP_ERR_RUNTIME, "attempting to assign a gradient with dtype '%s' to a tensor with grad_dtype '%s'. The gradient must match "
+                       "the tensor's grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype attribute with a specific "
+                       "dtype, or None to allow any dtype. Set grad_dtype with caution. Diverging the dtypes of a tensor and its gradient may "
+                       "break downstream systems that assume they match.", tp_dtypes[grad->dtype].cpp, tp_dtypes[t->dtype].title);
+    if (grad->ndim == t->ndim && memcmp(grad->size, t->size, t->ndim * sizeof *t->size) == 0)
+        return true;
+    tp_text got = { 0 }, want = { 0 };
+    for (int i = 0; i < grad->ndim; i++)
+        tp_text_add(&got, i ? ", %lld" : "%lld", LL(grad->size[i]));
+    for (int i = 0; i < t->ndim; i++)
+        tp_text_add(&want, i ? ", %lld" : "%lld", LL(t->size[i]));
+    tp_fail(TP_ERR_RUNTIME, "attempting to assign a gradient of size '[%s]' to a tensor of size '[%s]'. Please ensure that the gradient and the "
+            "tensor are the same size", tp_text_read(&got), tp_text_read(&want));
+    tp_text_fini(&got);
+    tp_text_fini(&want);
+    return false;
+}
+
 bool tp_set_grad(tp_tensor *t, tp_tensor *grad)
 {
+    if (grad && !fits(t, grad))
+        return false;
     tp_autograd *a = grad || t->autograd ? tp_autograd_of(t) : NULL;
     if (!a)
         return grad == NULL;
