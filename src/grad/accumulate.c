@@ -200,7 +200,7 @@ bool tp_accumulate(tp_tensor *leaf, tp_value gradient)
     tp_grad_node *n = tp_autograd_of(leaf) ? tp_accumulate_node_of(leaf) : NULL;
     tp_value mine = tp_value_ref(gradient);
     bool ok = n && tp_hooks_run(n->pre_hooks, &mine, 1, NULL, 0) && accumulate_apply(n, &mine, NULL) &&
-              tp_hooks_run(n->post_hooks, &mine, 1, NULL, 0);
+              tp_hooks_run(n->post_hooks, NULL, 0, &mine, 1);
     tp_value_unref(mine);
     tp_grad_node_unref(n);
     return ok;

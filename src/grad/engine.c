@@ -409,7 +409,7 @@ static bool run_node(run *r, tp_grad_node *n, tp_value *g, tp_value *out)
             return false;
         }
     }
-    if (n->post_hooks && !tp_hooks_run(n->post_hooks, g, n->slot_count, out, n->edge_count))
+    if (n->post_hooks && !tp_hooks_run(n->post_hooks, out, n->edge_count, g, n->slot_count))
         return false;
     if (!r->request->keep_graph && n->kind->release)
         n->kind->release(n);

@@ -101,6 +101,25 @@ TP_TEST(gradients_accumulate)
     (void)tp_scope_end(&s);
 }
 
+TP_TEST(assigned_gradients_must_fit)
+{
+    tp_scope s;
+    tp_scope_start(&s);
+    tp_tensor *x = LEAF(&s, 1, 2, 3), *two = VECTOR(&s, 1, 2), *wide = test_vector(&s, TP_f64, 3, (double[]){ 1, 2, 3 }), *g = VECTOR(&s, 4, 5, 6);
+    if (!s.failed) {
+        TP_EXPECT(!tp_set_grad(x, x));
+        TP_EXPECT_TEXT(tp_error_text(), "can't assign Variable as its own grad");
+        TP_EXPECT(!tp_set_grad(x, two));
+        TP_EXPECT_TEXT(tp_error_text(), "attempting to assign a gradient of size '[2]' to a tensor of size '[3]'. Please ensure that the gradient and "
+                                        "the tensor are the same size");
+        TP_EXPECT(!tp_set_grad(x, wide));
+        TP_EXPECT(strncmp(tp_error_text(), "attempting to assign a gradient with dtype 'double' to a tensor with grad_dtype 'Float'. ", 89) == 0);
+        tp_error_clear();
+        TP_EXPECT(tp_set_grad(x, g) && test_grad_of(x) == g);
+    }
+    (void)tp_scope_end(&s);
+}
+
 /* A node that saved no tensor can run as often as one likes. */
 TP_TEST(sums_go_backward_twice)
 {
@@ -440,7 +459,7 @@ TP_TEST(hooks_run_in_order_and_may_replace)
     hook(&s, x && !s.failed ? tp_tensor_hooks(x) : NULL, 'l', 3);
     hook(&s, x && !s.failed ? &x->autograd->post_accumulate : NULL, 'm', 0);
     if (!s.failed && tp_grad_fn(y, &n, &slot) && n) {
-        hook(&s, &n->post_hooks, 'q', 0);
+        hook(&s, &n->post_hooks, 'q', 7);       /* after the node, the gradients of its inputs are replaced */
         hook(&s, &n->pre_hooks, 'p', 0);
         tp_hook_remove(tp_tensor_hooks(y), 'x');
     }
@@ -448,11 +467,11 @@ TP_TEST(hooks_run_in_order_and_may_replace)
         s.failed = true;
     test_backward(&s, y, NULL, KEEP_GRAPH);
     EXPECT_ELEMENTS(test_grad_of(y), 10, 10);
-    EXPECT_ELEMENTS(test_grad_of(x), 60, 60);
+    EXPECT_ELEMENTS(test_grad_of(x), 420, 420);
     if (!s.failed)
         TP_EXPECT_TEXT(noted.order, "abpqlm");
     memset(&noted, 0, sizeof noted);
-    EXPECT_ELEMENTS(GRAD(&s, y, KEEP_GRAPH, x), 60, 60);       /* grad() of a leaf passes its hooks too, but not the last kind */
+    EXPECT_ELEMENTS(GRAD(&s, y, KEEP_GRAPH, x), 420, 420);       /* grad() of a leaf passes its hooks too, but not the last kind */
     if (!s.failed)
         TP_EXPECT_TEXT(noted.order, "abpql");
     memset(&noted, 0, sizeof noted);
@@ -513,7 +532,8 @@ TP_TEST(nodes_run_by_falling_sequence)
 }
 
 TP_TEST_MAIN(TP_SWEPT(leaves_and_their_errors), TP_SWEPT(writing_to_leaves_is_refused), TP_SWEPT(inference_tensors),
-             TP_SWEPT(gradients_accumulate), TP_SWEPT(sums_go_backward_twice), TP_SWEPT(shared_subgraphs_run_once),
+             TP_SWEPT(gradients_accumulate), TP_SWEPT(assigned_gradients_must_fit),
+             TP_SWEPT(sums_go_backward_twice), TP_SWEPT(shared_subgraphs_run_once),
              TP_SWEPT(broadcast_gradients_are_summed_back), TP_SWEPT(gradients_of_inputs_only), TP_SWEPT(several_roots),
              TP_SWEPT(second_derivatives), TP_SWEPT(backward_with_create_graph_gives_gradients_that_have_one),
              TP_SWEPT(bad_gradients_are_named), TP_SWEPT(integers_have_no_gradient), TP_SWEPT(writes_over_saved_values_are_noticed),

@@ -36,8 +36,8 @@ typedef struct tp_hook {
     struct tp_hook *next;       /* owned, in order of registration */
     int64_t    id;
     tp_handle *callable;        /* counted */
-    /* `gradients` are those of the node's slots, `results` those of its edges, NULL for hooks that run before the node. The
-     * hook may replace the last it was given in place (owned values). False: the error is set. */
+    /* Before a node runs, `gradients` are those of its slots and `results` is NULL; after it, `gradients` are those of its
+     * edges and `results` those of its slots. The hook may replace `gradients` in place (owned values). False: the error is set. */
     bool     (*call)(struct tp_hook *h, tp_value *gradients, size_t count, tp_value *results, size_t result_count);
 } tp_hook;
 

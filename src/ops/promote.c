@@ -54,7 +54,7 @@ bool tp_broadcast(int *ndim, int64_t *out, int other_ndim, const int64_t *other)
             out[i] = 1;
     }
     *ndim = wide;
-    for (int i = 0; i < other_ndim; i++) {
+    for (int i = other_ndim - 1; i >= 0; i--) {         /* of several bad dims the last is named */
         int64_t *mine = &out[wide - other_ndim + i];
         if (*mine == other[i] || other[i] == 1)
             continue;

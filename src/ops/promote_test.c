@@ -121,6 +121,7 @@ TP_TEST(sizes_broadcast)
         { 1, 1, { 1 }, { 0 }, 1, { 0 }, NULL },
         { 1, 1, { 2 }, { 3 }, 0, { 0 }, "The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0" },
         { 3, 2, { 2, 3, 4 }, { 2, 4 }, 0, { 0 }, "The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 1" },
+        { 2, 2, { 7, 6 }, { 6, 7 }, 0, { 0 }, "The size of tensor a (6) must match the size of tensor b (7) at non-singleton dimension 1" },
         { 1, 1, { 0 }, { 2 }, 0, { 0 }, "The size of tensor a (0) must match the size of tensor b (2) at non-singleton dimension 0" },
     };
     for (size_t r = 0; r < TP_COUNT(row); r++) {

@@ -75,9 +75,13 @@ static bool cast_tensor(tp_autocast_state *s, tp_tensor *t, tp_dtype to, tp_valu
     tp_value arg[2] = { tp_of_tensor(t), tp_of_dtype(to) };
     if (!tp_call1(&tp_op__to_copy, 2, arg, out))
         return false;
-    if (keep && (outermost->kept_count < outermost->kept_room ||
-                 tp_array_grow((void **)&outermost->kept, &outermost->kept_room, outermost->kept_count + 1, sizeof *outermost->kept)))
+    if (!keep)
+        return true;
+    if (outermost->kept_count < outermost->kept_room ||
+        tp_array_grow((void **)&outermost->kept, &outermost->kept_room, outermost->kept_count + 1, sizeof *outermost->kept))
         outermost->kept[outermost->kept_count++] = (struct tp_cast){ tp_tensor_ref(t), tp_tensor_ref(out->tensor) };
+    else
+        tp_error_clear();           /* it will be cast again: slower, not wrong */
     return true;
 }
 
