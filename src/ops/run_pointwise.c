@@ -383,10 +383,11 @@ bool tp_infer_pointwise(const tp_op *op, const tp_value *arg, tp_geometry *out)
 /* fill_ and zero_ may write an element twice. */
 static bool writes_one_number(const plan *p, const tp_tensor *self)
 {
-    for (int i = 0; i < p->form->program.input_count; i++)
-        if (p->input[i] && (p->input[i] != self || p->form->program.step_count))
+    const tp_tile_program *program = &p->form->program;
+    for (int i = 0; i < program->input_count; i++)
+        if (p->input[i] && p->input[i] != self)
             return false;
-    return true;
+    return program->step_count == 0 && program->output[0] >= program->input_count;
 }
 
 static bool run_inplace(const tp_op *op, const plan *p, const tp_value *arg, tp_value *result)
