@@ -90,13 +90,17 @@ static tp_tensor *make_empty(tp_dtype d, int ndim, const int64_t *size, int layo
     return view;
 }
 
-/* Named sets; symmetric and positive are matrices, the latter diagonally dominant. */
-static const struct set { const char *name; int ndim, rows, columns; const double *element; } sets[] = {
-    { "ties", 1, 6, 1, (const double[]){ 2, 1, 2, 3, 3, 1 } },
-    { "nan", 1, 5, 1, (const double[]){ 1, __builtin_nan(""), -2, __builtin_nan(""), 3 } },
-    { "empty", 1, 0, 1, NULL },
-    { "symmetric", 2, 3, 3, (const double[]){ 1, 0.5, -2, 0.5, 3, 0.25, -2, 0.25, -1 } },
-    { "positive", 2, 3, 3, (const double[]){ 4, 0.5, -1, 0.5, 3, 0.25, -1, 0.25, 5 } },
+/* Named sets. Indices are below 3; those of `places` are all different. */
+static const struct set { const char *name; tp_dtype dtype; int ndim, rows, columns; const double *element; } sets[] = {
+    { "ties", TP_f32, 1, 6, 1, (const double[]){ 2, 1, 2, 3, 3, 1 } },
+    { "nan", TP_f32, 1, 5, 1, (const double[]){ 1, __builtin_nan(""), -2, __builtin_nan(""), 3 } },
+    { "empty", TP_f32, 1, 0, 1, NULL },
+    { "positive", TP_f32, 1, 3, 1, (const double[]){ 0.5, 2, 1.25 } },
+    { "symmetric", TP_f32, 2, 3, 3, (const double[]){ 1, 0.5, -2, 0.5, 3, 0.25, -2, 0.25, -1 } },
+    { "definite", TP_f32, 2, 3, 3, (const double[]){ 4, 0.5, -1, 0.5, 3, 0.25, -1, 0.25, 5 } },
+    { "index", TP_i64, 1, 3, 1, (const double[]){ 1, 0, 1 } },
+    { "indices", TP_i64, 2, 2, 3, (const double[]){ 0, 2, 1, 1, 0, 0 } },
+    { "places", TP_i64, 1, 3, 1, (const double[]){ 2, 0, 1 } },
 };
 
 static tp_tensor *make_tensor(const tp_sample *s, const tp_sample_style *style, uint64_t stream, int *long_sizes)
@@ -119,7 +123,7 @@ static tp_tensor *make_tensor(const tp_sample *s, const tp_sample_style *style, 
                 of = &sets[i];
         if (!of)
             return tp_fail(TP_ERR_UNIMPLEMENTED, "no sample set is called '%s'", s->name);
-        ndim = of->ndim, size[0] = of->rows, size[1] = of->columns, element = of->element;
+        d = of->dtype, ndim = of->ndim, size[0] = of->rows, size[1] = of->columns, element = of->element;
         elements = of->rows * of->columns;
     }
     for (int i = 0; i < ndim; i++)
@@ -153,9 +157,17 @@ static bool make_argument(const tp_arg *a, const tp_sample *s, const tp_sample_s
         *out = make_value(a, s->value);
         return !tp_is_none(*out) || tp_is_none(s->value);
     }
-    tp_tensor *t = make_tensor(s, style, stream, long_sizes);
-    *out = tp_of_tensor(t);
-    return t != NULL;
+    if (!a->list) {
+        *out = tp_of_tensor(make_tensor(s, style, stream, long_sizes));
+        return !tp_is_none(*out);
+    }
+    /* A list of tensors has two like the sample; one that may have gaps (indices) has one. */
+    tp_list *l = tp_list_new(a->items_optional ? 1 : 2);
+    bool ok = l != NULL;
+    for (uint32_t i = 0; ok && i < l->count; i++)
+        ok = !tp_is_none(l->item[i] = tp_of_tensor(make_tensor(s, style, stream + 32 * i, long_sizes)));
+    *out = l ? tp_of_list(l) : tp_none();
+    return ok;
 }
 
 /* ---- numbering ---- */

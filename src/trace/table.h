@@ -12,6 +12,7 @@ enum { TP_TABLE_RESULTS = 32 };
 typedef struct tp_tally {
     const char  *kind;          /* of the check, as the list of known faults calls it */
     const tp_op *op;            /* looked at now */
+    const tp_op *called;        /* its form that is called: of an op that exists first in place, the functional one */
     int          sample;
     int          calls;         /* that said something: neither refused nor out of the check's range */
     int          faults;        /* of this op */

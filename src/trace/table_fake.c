@@ -61,8 +61,14 @@ static bool fake_call(const tp_op *op, const tp_value *arg, symbols *s, tp_outco
     for (int i = 0; i < op->arg_count; i++)
         if (!fake_value(arg[i], s, &fake[i]))
             ok = false;
-    if (ok)
+    if (ok) {
+        tp_fake_mode mode = { .env = s ? s->env : NULL };
+        if (op->kind == TP_LIKE_FACTORY)
+            tp_fake_enter(&mode);
         tp_outcome_call(out, op, fake, tp_call);
+        if (op->kind == TP_LIKE_FACTORY)
+            tp_fake_leave(&mode);
+    }
     tp_values_unref(fake, op->arg_count);
     return ok;
 }

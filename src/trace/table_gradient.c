@@ -144,7 +144,7 @@ static bool remake(tp_tally *t, const tp_sample_style *style, int arg_index, int
     tp_tensor *x = arg[arg_index].tensor;
     if (step != 0)
         tp_samples_write(x, place, tp_scalar_float(tp_scalar_to_double(tp_samples_read(x, place)) + step));
-    bool ok = numbers_of(t->op, arg, counted, out) >= 0;
+    bool ok = numbers_of(t->called, arg, counted, out) >= 0;
     tp_values_unref(arg, t->op->arg_count);
     return ok;
 }
@@ -195,7 +195,7 @@ static void compare_inplace(tp_tally *t, const tp_sample_style *style, const inp
     tp_outcome o;
     inputs in;
     char why[256];
-    const tp_op *op = t->op->inplace;
+    const tp_op *op = t->op->variant == TP_INPLACE ? t->op : t->op->inplace;
     if (!tp_samples_make(t->op, t->sample, style, arg))
         return;
     find_inputs(t->op, arg, &in);
@@ -250,20 +250,21 @@ void tp_check_gradient(tp_tally *t, const tp_sample_style *style)
     tp_outcome o;
     inputs in;
     bool formula = t->op->backward || t->op->kind == TP_LIKE_COMPOSITE;
-    if (!formula || t->op->variant != TP_FUNCTIONAL || t->op->flags & TP_OP_RNG || !tp_samples_make(t->op, t->sample, style, arg))
+    t->called = t->op->variant == TP_INPLACE ? t->op->functional : t->op;
+    if (!formula || !t->called || t->op->flags & TP_OP_RNG || !tp_samples_make(t->op, t->sample, style, arg))
         return;
     find_inputs(t->op, arg, &in);
     bool ok = in.count > 0;
     for (int i = 0; i < in.count; i++)
         ok = ok && tp_set_requires_grad(in.tensor[i], true);
     if (ok) {
-        tp_outcome_call(&o, t->op, arg, tp_call);
+        tp_outcome_call(&o, t->called, arg, tp_call);
         uint32_t counted = o.ok ? counted_results(&o) : 0;
         if (counted && !run_backward(&o, counted, &in))
             tp_tally_fail(t, "backward fails: %s", tp_error_text());
         else if (counted) {
             compare_all(t, style, &o, counted, &in);
-            if (t->op->inplace)
+            if (t->op->inplace || t->op->variant == TP_INPLACE)
                 compare_inplace(t, style, &in);
         }
         tp_outcome_fini(&o);
