@@ -254,7 +254,7 @@ static bool fake_call(const tp_op *op, const tp_value *arg, tp_value *result)
     tp_tensor *out[MOST_RESULTS] = { 0 };
     bool ok = true;
     int first = op->arg_count - base->result_count;
-    if (base->variant != TP_INPLACE || op->variant != TP_INPLACE || base->pointwise)
+    if (op->variant != TP_INPLACE || base->kind != TP_LIKE_METADATA)
         ok = infer_results(base, arg, out);
     for (int i = 0; ok && i < base->result_count && out[i]; i++)
         ok = op->variant == TP_INPLACE ? check_into(base, arg[0].tensor, out[i])
