@@ -230,7 +230,8 @@ static void compare_all(tp_tally *t, const tp_sample_style *style, const tp_outc
     double x[MOST_NUMBERS];
     for (int i = 0; i < in->count; i++) {
         const tp_tensor *g = tp_as_tensor(in->gradient[i]);
-        bool differentiable = t->op->kind == TP_LIKE_COMPOSITE || t->op->differentiable >> in->arg[i] & 1;
+        /* What a composite's pieces differentiate it does not say: running statistics and class weights are not. */
+        bool differentiable = t->op->kind == TP_LIKE_COMPOSITE ? g != NULL : t->op->differentiable >> in->arg[i] & 1;
         tp_value fresh[TP_SAMPLES_ARGS];
         if (!differentiable || in->tensor[i]->numel > MOST_NUMBERS || !has_form(t, in->tensor[i], g, t->op->arg[in->arg[i]].name) ||
             !tp_samples_make(t->op, t->sample, style, fresh))

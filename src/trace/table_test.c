@@ -17,14 +17,25 @@
 #include "ops/copy.h"
 #include "ops/dispatch.h"
 #include "ops/registry.h"
+#include "tensor/generator.h"
 #include "tile/set.h"
 #include "trace/fake.h"
 #include "trace/table.h"
 
 /* Ops that fail a check today, and why. One that passes must be taken off. */
 static const struct known { const char *kind, *op, *reason; } known[] = {
-    { "", "", "" },
+    { "gradients", "aten::embedding", "by design the row of padding_idx gets no gradient" },
+    { "symbolic", "aten::diagonal_backward", "the shape rule does not compare grad_output with the sizes of the view" },
+    { "symbolic", "aten::select_backward", "as diagonal_backward" },
+    { "symbolic", "aten::slice_backward", "as diagonal_backward" },
 };
+
+/* The default generator is made on first use and stays: it is no leak. */
+__attribute__((constructor)) static void make_generator(void)
+{
+    if (!tp_generator_default())
+        abort();
+}
 
 /* ---- the tally ---- */
 
@@ -307,9 +318,9 @@ static void check_functional(tp_tally *t, const tp_sample_style *style)
     tp_outcome_call(&a, t->op->functional, arg, tp_call);
     tp_outcome_call(&b, t->op, arg, tp_call);
     t->calls++;
-    if (!(t->op->flags & TP_OP_RNG) && (b.ok || tp_as_tensor(arg[0])))
-        if (!(a.ok && !b.ok && !writable(arg[0].tensor)))
-            compare_outcomes(t, "functional form", &a, &b, 0);
+    /* Some ops refuse an expanded tensor in place, others write its elements more than once. */
+    if (!(t->op->flags & TP_OP_RNG) && writable(arg[0].tensor))
+        compare_outcomes(t, "functional form", &a, &b, 0);
     tp_outcome_fini(&a);
     tp_outcome_fini(&b);
     tp_values_unref(arg, t->op->arg_count);
