@@ -11,6 +11,7 @@
 #include "base/pool.h"
 #include "kernels/dense.h"
 #include "kernels/element.h"
+#include "ops/run.h"
 
 enum { MOST_DIMS = TP_MAX_DIMS };
 
@@ -179,6 +180,8 @@ static void write_value(tp_value v, tp_dtype d, char *to)
 
 static bool scatter(const tp_value *arg, tp_tensor *out, tp_combine_fn *combine)
 {
+    if (!tp_check_written(out))
+        return false;
     const tp_tensor *source = tp_as_tensor(arg[3]);
     _Alignas(16) char value[16];
     if (!source)
@@ -265,6 +268,8 @@ static tp_tensor *count_places(const tp_tensor *self, int64_t dim, const tp_tens
 /* scatter_reduce_.two(self, dim, index, src, reduce, *, include_self) */
 TP_HOOK_K(tp_k_scatter_reduce)
 {
+    if (!tp_check_written(out[0]))
+        return false;
     const char *reduce = arg[4].string->text;
     tp_dtype d = (tp_dtype)out[0]->dtype;
     bool include_self = tp_as_bool(arg[5]), mean = strcmp(reduce, "mean") == 0;

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "kernels/dense.h"
 #include "kernels/normal16.h"
+#include "ops/run.h"
 #include "tensor/generator.h"
 
 typedef struct draw {
@@ -46,6 +47,8 @@ static tp_tensor *in_memory_order(const tp_tensor *t)
 
 static bool fill_tensor(tp_value generator, tp_tensor *t, draw d, fill_fn *fill)
 {
+    if (!tp_check_written(t))
+        return false;
     tp_tensor *order = NULL, *row = NULL;
     if (!(d.g = generator_of(generator)))
         return false;

@@ -1,6 +1,9 @@
 /* scatter_view.c - gradients of views: zeros with the gradient written where the view looked. */
+#include <string.h>
+
 #include "ops/copy.h"
 #include "ops/hooks.h"
+#include "ops/promote.h"
 
 static int64_t wrapped(int64_t i, int64_t n)
 {
@@ -9,6 +12,13 @@ static int64_t wrapped(int64_t i, int64_t n)
 
 static bool write_into(tp_tensor *out, int ndim, const int64_t *size, const int64_t *stride, int64_t offset, const tp_tensor *g)
 {
+    int64_t wide[TP_MAX_DIMS];
+    int wide_ndim = ndim;
+    memcpy(wide, size, (size_t)ndim * sizeof *size);
+    if (!tp_broadcast(&wide_ndim, wide, g->ndim, g->size))
+        return false;
+    if (wide_ndim != ndim || memcmp(wide, size, (size_t)ndim * sizeof *size) != 0)
+        return tp_fail(TP_ERR_RUNTIME, "the gradient of a view with %d dims does not have its sizes", ndim);
     tp_fill(out, tp_scalar_int(0));
     tp_tensor *view = tp_tensor_view(out, ndim, size, stride, offset);
     if (!view)
@@ -38,9 +48,11 @@ TP_HOOK_K(tp_k_slice_backward)
     tp_tensor *t = out[0];
     int d = (int)wrapped(tp_as_int(arg[2]), t->ndim);
     int64_t size[TP_MAX_DIMS], stride[TP_MAX_DIMS], n = t->size[d], start = wrapped(tp_as_int(arg[3]), n), step = tp_as_int(arg[5]);
+    int64_t end = wrapped(tp_as_int(arg[4]), n);
     start = start < 0 ? 0 : start > n ? n : start;
+    end = end < start ? start : end > n ? n : end;
     for (int i = 0; i < t->ndim; i++) {
-        size[i] = i == d ? arg[0].tensor->size[d] : t->size[i];
+        size[i] = i == d ? (end - start + step - 1) / step : t->size[i];
         stride[i] = i == d ? t->stride[i] * step : t->stride[i];
     }
     return write_into(t, t->ndim, size, stride, t->offset + start * t->stride[d], arg[0].tensor);
@@ -58,7 +70,9 @@ TP_HOOK_K(tp_k_diagonal_backward)
             size[n] = t->size[i];
             stride[n++] = t->stride[i];
         }
-    size[n] = g->size[g->ndim - 1];
+    int64_t rows = t->size[a] + (offset < 0 ? offset : 0), columns = t->size[b] - (offset > 0 ? offset : 0);
+    size[n] = rows < columns ? rows : columns;
+    size[n] = size[n] < 0 ? 0 : size[n];
     stride[n] = t->stride[a] + t->stride[b];
     int64_t at = size[n] == 0 ? 0 : offset >= 0 ? offset * t->stride[b] : -offset * t->stride[a];
     return write_into(t, n + 1, size, stride, t->offset + at, g);

@@ -7,6 +7,7 @@
 #include "base/pool.h"
 #include "kernels/dense.h"
 #include "kernels/element.h"
+#include "ops/run.h"
 
 /* Row-major i64 indices, each checked to lie in [0, n) and, where allowed, [-n, 0) brought there. */
 static int64_t *read_indices(const tp_tensor *index, int64_t n, bool negative_allowed, const char *error)
@@ -213,6 +214,8 @@ static bool write_along(tp_tensor *self, int64_t dim, const tp_tensor *index, co
 /* index_add_(self, dim, index, source, alpha) */
 TP_HOOK_K(tp_k_index_add)
 {
+    if (!tp_check_written(out[0]))
+        return false;
     tp_dtype d = (tp_dtype)out[0]->dtype;
     const tp_tensor *source = arg[3].tensor;
     tp_tensor *scaled = tp_dense(source, d);
@@ -233,6 +236,8 @@ TP_HOOK_K(tp_k_index_add)
 /* index_copy_(self, dim, index, source) */
 TP_HOOK_K(tp_k_index_copy)
 {
+    if (!tp_check_written(out[0]))
+        return false;
     tp_tensor *source = tp_contiguous(arg[3].tensor);
     bool ok = source && write_along(out[0], tp_as_int(arg[1]), arg[2].tensor, source, NULL, NULL);
     tp_tensor_unref(source);
@@ -271,6 +276,8 @@ TP_HOOK_K(tp_k_take)
 /* put_(self, index, source, accumulate) */
 TP_HOOK_K(tp_k_put)
 {
+    if (!tp_check_written(out[0]))
+        return false;
     tp_dtype d = (tp_dtype)out[0]->dtype;
     size_t bytes = tp_dtype_bytes(d);
     int64_t *place = read_indices(arg[1].tensor, out[0]->numel, true, "out of range: tried to access index %lld on a tensor of %lld elements.");

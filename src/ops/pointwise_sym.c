@@ -39,10 +39,11 @@ static bool join(tp_sym *mine, tp_sym other)
 /* Strides of a dense tensor whose dims stand in memory in the order of the hints. */
 void tp_sym_strides_by_hint(int ndim, const int64_t *hint, const tp_sym *size, tp_sym *stride)
 {
-    int order[TP_MAX_DIMS];             /* innermost first; of equal strides the later dim is inside */
+    int order[TP_MAX_DIMS];             /* innermost first; of equal strides a size of 1, then the later dim is inside */
     for (int i = ndim - 1, n = 0; i >= 0; i--, n++) {
         int j = n;
-        for (; j > 0 && hint[order[j - 1]] > hint[i]; j--)
+        bool one = tp_sym_is_int(size[i]) && tp_sym_as_int(size[i]) == 1;
+        for (; j > 0 && (hint[order[j - 1]] > hint[i] || (one && hint[order[j - 1]] == hint[i])); j--)
             order[j] = order[j - 1];
         order[j] = i;
     }

@@ -374,15 +374,6 @@ static void fill_geometry(const plan *p, tp_geometry *out)
     result_strides(p, out->stride);
 }
 
-bool tp_infer_pointwise(const tp_op *op, const tp_value *arg, tp_geometry *out)
-{
-    plan p;
-    if (!make_plan(op, arg, &p))
-        return false;
-    fill_geometry(&p, out);
-    return true;
-}
-
 /* The checks of the entry (`check` lines) run first: they may say more than promotion would. */
 static bool checked(const tp_op *op, const tp_value *arg)
 {
@@ -390,11 +381,30 @@ static bool checked(const tp_op *op, const tp_value *arg)
     return !base->check || base->check(arg);
 }
 
+bool tp_infer_pointwise(const tp_op *op, const tp_value *arg, tp_geometry *out)
+{
+    plan p;
+    if (!checked(op, arg) || !make_plan(op, arg, &p))
+        return false;
+    fill_geometry(&p, out);
+    return true;
+}
+
+/* fill_ and zero_ may write an element twice. */
+static bool writes_one_number(const plan *p, const tp_tensor *self)
+{
+    const tp_tile_program *program = &p->form->program;
+    for (int i = 0; i < program->input_count; i++)
+        if (p->input[i] && p->input[i] != self)
+            return false;
+    return program->step_count == 0 && program->output[0] >= program->input_count;
+}
+
 static bool run_inplace(const tp_op *op, const plan *p, const tp_value *arg, tp_value *result)
 {
     tp_tensor *self = arg[0].tensor;
-    if (!check_castable(p->result, (tp_dtype)self->dtype) || !tp_check_written(self) || !check_inplace_shape(p, self) ||
-        !check_overlap(p, self) || !run_into(op, p, arg, self))
+    if (!check_castable(p->result, (tp_dtype)self->dtype) || !(writes_one_number(p, self) || tp_check_written(self)) ||
+        !check_inplace_shape(p, self) || !check_overlap(p, self) || !run_into(op, p, arg, self))
         return false;
     *result = tp_of_tensor(tp_tensor_ref(self));
     return true;

@@ -50,11 +50,18 @@ static bool same_sizes(const tp_tensor *t, const tp_geometry *g)
     return t->ndim == g->ndim && memcmp(t->size, g->size, (size_t)g->ndim * sizeof *g->size) == 0;
 }
 
+static bool check_castable(tp_dtype made, const tp_tensor *into)
+{
+    if (tp_dtype_can_cast(made, (tp_dtype)into->dtype))
+        return true;
+    return tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[made].title, tp_dtypes[into->dtype].title);
+}
+
 /* Brings an `out` argument to the size of the result. */
 static bool prepare_out(tp_tensor *out, const tp_geometry *g)
 {
-    if (!tp_dtype_can_cast((tp_dtype)g->dtype, (tp_dtype)out->dtype))
-        return tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[g->dtype].title, tp_dtypes[out->dtype].title);
+    if (!check_castable((tp_dtype)g->dtype, out))
+        return false;
     return same_sizes(out, g) || tp_tensor_resize(out, g->ndim, g->size);
 }
 
@@ -78,7 +85,9 @@ static bool run_out(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_v
         tp_tensor *out = arg[first + i].tensor;
         if (filled[i] == out || g[i].absent)
             continue;
-        ok = (g[i].unknown ? tp_tensor_resize(out, filled[i]->ndim, filled[i]->size) : true) && tp_check_written(out);
+        if (g[i].unknown)
+            ok = check_castable((tp_dtype)filled[i]->dtype, out) && tp_tensor_resize(out, filled[i]->ndim, filled[i]->size);
+        ok = ok && tp_check_written(out);
         if (ok)
             tp_copy(out, filled[i]);
     }
@@ -105,14 +114,27 @@ static bool run_fresh(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp
     return ok;
 }
 
+static bool check_same_size(const tp_tensor *self, const tp_tensor *made)
+{
+    if (self->ndim == made->ndim && memcmp(self->size, made->size, (size_t)made->ndim * sizeof *made->size) == 0)
+        return true;
+    tp_text a = { 0 }, b = { 0 };
+    for (int i = 0; i < self->ndim; i++)
+        tp_text_add(&a, i ? ", %lld" : "%lld", LL(self->size[i]));
+    for (int i = 0; i < made->ndim; i++)
+        tp_text_add(&b, i ? ", %lld" : "%lld", LL(made->size[i]));
+    tp_fail(TP_ERR_RUNTIME, "Bad in-place call: input tensor size [%s] and output tensor size [%s] should match", tp_text_read(&a), tp_text_read(&b));
+    tp_text_fini(&a);
+    tp_text_fini(&b);
+    return false;
+}
+
 static bool run_inplace(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_value *result)
 {
     tp_tensor *self = arg[0].tensor, *fresh[MOST_RESULTS] = { 0 };
     if (!tp_check_written(self) || !run_fresh(op->base, arg, fill, fresh))
         return false;
-    bool ok = true;
-    if (!tp_dtype_can_cast((tp_dtype)fresh[0]->dtype, (tp_dtype)self->dtype))
-        ok = tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[fresh[0]->dtype].title, tp_dtypes[self->dtype].title);
+    bool ok = check_castable((tp_dtype)fresh[0]->dtype, self) && check_same_size(self, fresh[0]);
     if (ok)
         tp_copy(self, fresh[0]);
     tp_tensor_unref(fresh[0]);

@@ -297,21 +297,37 @@ bool tp_run_missing(const tp_op *op, const tp_value *arg, tp_value *result)
     return tp_fail(TP_ERR_UNIMPLEMENTED, "%s has no kernel yet", tp_op_full_name(op, name));
 }
 
-/* The functional op runs; its results are copied into the arguments that the variant writes. */
+static bool has_history(const tp_op *op, const tp_value *arg)
+{
+    for (int i = 0; i < op->arg_count; i++)
+        if (arg[i].tag == TP_TENSOR && arg[i].tensor->autograd)
+            return tp_self.grad_mode;
+    return false;
+}
+
+/* The functional op runs; its results are copied into the arguments that the variant writes. In place, pieces of the op
+ * may save the argument for backward: they then work on a copy, which is not written. */
 bool tp_open_variant(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_scope s;
+    tp_value changed[64];
     const tp_op *base = op->base, *copy = tp_op_find("aten", "copy_", "");
     int first = op->variant == TP_OUT ? op->arg_count - base->result_count : 0;
     tp_scope_start(&s);
-    tp_value made = tp_scope_call_all(&s, base, arg);
+    memcpy(changed, arg, base->arg_count * sizeof *arg);
+    if (op->variant == TP_INPLACE && has_history(op, arg))
+        changed[0] = tp_scope_call(&s, &tp_op_clone, (tp_value[]){ arg[0], tp_none() });
+    tp_value made = tp_scope_call_all(&s, base, changed);
     for (int i = 0; !s.failed && i < op->result_count; i++) {
         tp_value to = arg[first + i], from = made.list->item[i];
         if (!copy) {
             tp_scope_missing(&s, "copy_");
             break;
         }
-        if (op->variant == TP_OUT && !tp_tensor_resize(to.tensor, from.tensor->ndim, from.tensor->size))
+        if (!tp_dtype_can_cast((tp_dtype)from.tensor->dtype, (tp_dtype)to.tensor->dtype))
+            s.failed = !tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s",
+                                tp_dtypes[from.tensor->dtype].title, tp_dtypes[to.tensor->dtype].title);
+        else if (op->variant == TP_OUT && !tp_tensor_resize(to.tensor, from.tensor->ndim, from.tensor->size))
             s.failed = true;
         tp_scope_call(&s, copy, (tp_value[]){ to, from, tp_bool(false) });
         tp_scope_keep(&s, &result[i], to);

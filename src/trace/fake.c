@@ -200,13 +200,51 @@ static bool infer_results(const tp_op *op, const tp_value *arg, tp_tensor **out)
     return true;
 }
 
+static void print_sizes(const tp_tensor *t, tp_text *out)
+{
+    for (int i = 0; i < t->ndim; i++)
+        tp_text_add(out, i ? ", %lld" : "%lld", LL(t->size[i]));
+}
+
+/* May this result be written into the first argument? Symbolic sizes are guarded to be equal. */
+static bool check_into(const tp_op *base, const tp_tensor *self, const tp_tensor *made)
+{
+    bool same = self->ndim == made->ndim;
+    if (!tp_dtype_can_cast((tp_dtype)made->dtype, (tp_dtype)self->dtype))
+        return tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[made->dtype].title, tp_dtypes[self->dtype].title);
+    for (int i = 0; same && i < self->ndim; i++)
+        if (!tp_sym_guard(tp_sym_eq(tp_tensor_sym_size(self, i), tp_tensor_sym_size(made, i)), &same))
+            return false;
+    if (same)
+        return true;
+    tp_text a = { 0 }, b = { 0 };
+    print_sizes(self, &a);
+    print_sizes(made, &b);
+    tp_fail(TP_ERR_RUNTIME, base->pointwise ? "output with shape [%s] doesn't match the broadcast shape [%s]"
+                                            : "Bad in-place call: input tensor size [%s] and output tensor size [%s] should match",
+            tp_text_read(&a), tp_text_read(&b));
+    tp_text_fini(&a);
+    tp_text_fini(&b);
+    return false;
+}
+
+/* An `out` argument takes the size of the result. */
+static bool check_out(tp_tensor *out, const tp_tensor *made)
+{
+    if (!tp_dtype_can_cast((tp_dtype)made->dtype, (tp_dtype)out->dtype))
+        return tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[made->dtype].title, tp_dtypes[out->dtype].title);
+    bool same = out->ndim == made->ndim && memcmp(out->size, made->size, (size_t)made->ndim * sizeof *made->size) == 0;
+    return same || (out->keys & TP_KEY_SYMBOLIC) || tp_tensor_resize(out, made->ndim, made->size);
+}
+
 static bool fake_call(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     const tp_op *base = op->base ? op->base : op;
     tp_device device;
     bool found;
     char name[128];
-    if (!base->infer || op->kind == TP_LIKE_COMPOSITE) {
+    /* What runs by its decomposition is that also here: its pieces check and guard. */
+    if (!base->infer || op->kind == TP_LIKE_COMPOSITE || base->run == tp_run_open) {
         if (op->open)
             return op->open(op, arg, result);
         return tp_fail(TP_ERR_UNIMPLEMENTED, "%s has no shape rule", tp_op_full_name(op, name));
@@ -215,9 +253,13 @@ static bool fake_call(const tp_op *op, const tp_value *arg, tp_value *result)
         return false;
     tp_tensor *out[MOST_RESULTS] = { 0 };
     bool ok = true;
-    if (base->variant != TP_INPLACE || op->variant != TP_INPLACE)
-        ok = infer_results(base, arg, out);
     int first = op->arg_count - base->result_count;
+    if (op->variant != TP_INPLACE || base->kind != TP_LIKE_METADATA)
+        ok = infer_results(base, arg, out);
+    for (int i = 0; ok && i < base->result_count && out[i]; i++)
+        ok = op->variant == TP_INPLACE ? check_into(base, arg[0].tensor, out[i])
+             : op->variant == TP_OUT   ? check_out(arg[first + i].tensor, out[i])
+                                       : true;
     for (int i = 0; i < base->result_count; i++) {
         if (!ok || op->variant != TP_FUNCTIONAL)
             tp_tensor_unref(out[i]);

@@ -60,7 +60,7 @@ def emit_open(model, world, symbol, lines, name, check):
             raise Mistake(g.where, "this line is never reached: the one before it has no condition")
         if g.test is not None:
             t.body.open(f"if ({bare(t.as_bool(t.compile(g.test), g.test))})")
-        if isinstance(g.body, CFun):
+        if isinstance(g.body, CFun) and not g.body.args:
             world.hooks.add(g.body.name)
             uses_op = True
             t.body.add(f"return tp_scope_end(&s) && {g.body.name}(op, arg, result);")

@@ -212,7 +212,8 @@ def emit_check(model, world, symbol):
     """The `check` lines of an op whose kind infers its results, or that is a composite."""
     columns = model.columns_of("check")
     dtypes = None if model.exprs else model.column("dtypes")
-    sizes = Rules(model, world, Body())
+    opens = model.kind == "composite" or bool(model.columns_of("results"))
+    sizes = Rules(model, world, Body(), opens)          # an opening meets symbolic sizes: its checks guard
     nodes = [n for c in columns for n in [c.data.get("test")] + c.data.get("args", []) if n is not None]
     if any(isinstance(n, Name) and n.name == "result" for x in nodes for n in walk(x)):
         bind_common(sizes, model)

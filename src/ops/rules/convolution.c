@@ -1,5 +1,6 @@
 /* convolution.c - what a convolution asks of its arguments, in PyTorch's words. */
 #include "ops/hooks.h"
+#include "ops/symbolic.h"
 
 static void *fail_sizes(const char *before, const tp_tensor *t, const char *after, int64_t number, const char *end)
 {
@@ -32,11 +33,22 @@ static bool check_list(const char *name, tp_value v, int n, int64_t *out)
     return false;
 }
 
+/* A question about sizes: guarded where they are symbolic. */
+static bool asks(tp_sym condition, bool *bad)
+{
+    bool yes = false;
+    if (!tp_sym_guard(condition, &yes))
+        *bad = true;
+    return yes;
+}
+
 static bool check_channels(const tp_tensor *input, const tp_tensor *weight, int64_t groups, bool transposed)
 {
     int64_t wanted = transposed ? weight->size[0] : weight->size[1] * groups;
-    if (input->size[1] == wanted)
-        return true;
+    bool bad = false;
+    tp_sym needed = transposed ? tp_tensor_sym_size(weight, 0) : tp_sym_mul(tp_tensor_sym_size(weight, 1), tp_sym_int(groups));
+    if (asks(tp_sym_eq(tp_tensor_sym_size(input, 1), needed), &bad) || bad)
+        return !bad;
     tp_text w = { 0 }, x = { 0 };
     for (int i = 0; i < weight->ndim; i++)
         tp_text_add(&w, i ? ", %lld" : "%lld", LL(weight->size[i]));
@@ -58,14 +70,15 @@ static bool check_channels(const tp_tensor *input, const tp_tensor *weight, int6
 static bool check_kernel_fits(const tp_tensor *input, const tp_tensor *weight, int n, const int64_t *padding, const int64_t *dilation)
 {
     int64_t padded[TP_MAX_DIMS], kernel[TP_MAX_DIMS];
-    bool fits = true;
+    bool fits = true, bad = false;
     for (int i = 0; i < n; i++) {
         padded[i] = input->size[i + 2] + 2 * padding[i];
         kernel[i] = dilation[i] * (weight->size[i + 2] - 1) + 1;
-        fits &= padded[i] >= kernel[i];
+        tp_sym reach = tp_sym_mul(tp_sym_int(dilation[i]), tp_sym_sub(tp_tensor_sym_size(weight, i + 2), tp_sym_int(1)));
+        fits &= asks(tp_sym_gt(tp_sym_add(tp_tensor_sym_size(input, i + 2), tp_sym_int(2 * padding[i])), reach), &bad);
     }
-    if (fits)
-        return true;
+    if (fits || bad)
+        return !bad;
     tp_text p = { 0 }, k = { 0 };
     cross(&p, n, padded);
     cross(&k, n, kernel);
@@ -116,12 +129,16 @@ TP_HOOK_C(tp_c_convolution)
     }
     if (input->ndim != weight->ndim)
         return fail_sizes("Expected an input of as many dims as the weight, but got input of size ", input, " and a weight of ", weight->ndim, " dims");
-    if (weight->size[0] % groups)
-        return fail_sizes("Given groups, expected weight to be divisible by it at dimension 0, but got weight of size ", weight, " instead, groups=", groups, "");
+    bool bad = false;
+    if (!asks(tp_sym_eq(tp_sym_mod(tp_tensor_sym_size(weight, 0), tp_sym_int(groups)), tp_sym_int(0)), &bad))
+        return bad ? false : fail_sizes("Given groups, expected weight to be divisible by it at dimension 0, but got weight of size ", weight, " instead, groups=", groups, "");
     if (!check_channels(input, weight, groups, transposed))
         return false;
     int64_t outputs = transposed ? weight->size[1] * groups : weight->size[0];
-    if (bias && (bias->ndim != 1 || bias->size[0] != outputs)) {
+    tp_sym features = transposed ? tp_sym_mul(tp_tensor_sym_size(weight, 1), tp_sym_int(groups)) : tp_tensor_sym_size(weight, 0);
+    if (bias && (bias->ndim != 1 || !asks(tp_sym_eq(tp_tensor_sym_size(bias, 0), features), &bad))) {
+        if (bad)
+            return false;
         tp_text w = { 0 }, b = { 0 };
         for (int i = 0; i < weight->ndim; i++)
             tp_text_add(&w, i ? ", %lld" : "%lld", LL(weight->size[i]));

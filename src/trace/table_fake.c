@@ -1,0 +1,239 @@
+/* table_fake.c - do shape rules say what kernels do? On integers, on expressions, and on expressions at other sizes.
+ *
+ * Every size above 1 of every tensor becomes a symbol of its own. What the expressions give at the hints must be the real
+ * result; where the guards hold for larger sizes, they must give the result of a real run at those sizes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ops/dispatch.h"
+#include "ops/symbolic.h"
+#include "trace/fake.h"
+#include "trace/table.h"
+
+enum { MOST_SYMBOLS = 64 };
+
+/* The symbols of one call, in order of creation. */
+typedef struct symbols {
+    tp_shape_env *env;          /* owned */
+    int           count;
+    tp_sym        symbol[MOST_SYMBOLS];
+    tp_binding    value[MOST_SYMBOLS];
+} symbols;
+
+static tp_tensor *fake_tensor(const tp_tensor *real, symbols *s)
+{
+    tp_sym size[TP_MAX_DIMS];
+    if (!s)
+        return tp_fake_of(real);
+    for (int i = 0; i < real->ndim; i++) {
+        size[i] = tp_shape_env_symbol(s->env, real->size[i], NULL, TP_RANGE_ALL);
+        if (tp_sym_is_node(size[i]) && s->count < MOST_SYMBOLS) {
+            s->symbol[s->count] = size[i];
+            s->value[s->count++] = (tp_binding){ size[i], tp_sym_int(real->size[i]) };
+        }
+    }
+    return tp_fake_symbolic(real, s->env, size);
+}
+
+static bool fake_value(tp_value real, symbols *s, tp_value *out)
+{
+    *out = tp_none();
+    if (real.tag == TP_TENSOR) {
+        *out = tp_of_tensor(fake_tensor(real.tensor, s));
+        return !tp_is_none(*out);
+    }
+    if (real.tag != TP_LIST || !real.list->count || real.list->item[0].tag != TP_TENSOR) {
+        *out = tp_value_ref(real);
+        return true;
+    }
+    tp_list *l = tp_list_new(real.list->count);
+    bool ok = l != NULL;
+    for (uint32_t i = 0; ok && i < l->count; i++)
+        ok = fake_value(real.list->item[i], s, &l->item[i]);
+    *out = l ? tp_of_list(l) : tp_none();
+    return ok;
+}
+
+static bool fake_call(const tp_op *op, const tp_value *arg, symbols *s, tp_outcome *out)
+{
+    tp_value fake[TP_SAMPLES_ARGS];
+    bool ok = true;
+    for (int i = 0; i < op->arg_count; i++)
+        if (!fake_value(arg[i], s, &fake[i]))
+            ok = false;
+    if (ok) {
+        tp_fake_mode mode = { .env = s ? s->env : NULL };
+        if (op->kind == TP_LIKE_FACTORY)
+            tp_fake_enter(&mode);
+        tp_outcome_call(out, op, fake, tp_call);
+        if (op->kind == TP_LIKE_FACTORY)
+            tp_fake_leave(&mode);
+    }
+    tp_values_unref(fake, op->arg_count);
+    return ok;
+}
+
+/* Zero divisors are found by looking at data; everything else both must refuse, in the same words. */
+static bool agree_on_errors(tp_tally *t, const tp_outcome *real, const tp_outcome *fake, bool words)
+{
+    if (real->ok && fake->ok)
+        return true;
+    if (real->ok)
+        tp_tally_fail(t, "only the fake call fails: %s", fake->text);
+    else if (fake->ok && real->error != TP_ERR_ZERO_DIVISION)
+        tp_tally_fail(t, "only the real call fails: %s", real->text);
+    else if (!fake->ok && (real->error != fake->error || (words && strcmp(real->text, fake->text) != 0)))
+        tp_tally_fail(t, "fails with '%s', fake with '%s'", real->text, fake->text);
+    return false;
+}
+
+static void compare_plain(tp_tally *t, const tp_outcome *real, const tp_outcome *fake)
+{
+    if (real->count != fake->count)
+        tp_tally_fail(t, "%d results, fake has %d", real->count, fake->count);
+    for (int i = 0; i < real->count && real->count == fake->count; i++) {
+        const tp_tensor *a = real->tensor[i], *b = fake->tensor[i];
+        if (!a || !b) {
+            if (a != b)
+                tp_tally_fail(t, "result %d: only one of real and fake has it", i);
+            continue;
+        }
+        if (a->dtype != b->dtype || a->ndim != b->ndim)
+            tp_tally_fail(t, "result %d: %s with %d dims, fake has %s with %d", i, tp_dtypes[a->dtype].name, a->ndim,
+                          tp_dtypes[b->dtype].name, b->ndim);
+        for (int d = 0; d < a->ndim && d < b->ndim; d++)
+            if (a->size[d] != b->size[d] || a->stride[d] != b->stride[d])
+                tp_tally_fail(t, "result %d dim %d: size %lld stride %lld, fake has %lld and %lld", i, d, LL(a->size[d]),
+                              LL(a->stride[d]), LL(b->size[d]), LL(b->stride[d]));
+    }
+}
+
+static void compare_fake(tp_tally *t, const tp_op *op, const tp_value *arg)
+{
+    tp_outcome real, fake;
+    if (!fake_call(op, arg, NULL, &fake))
+        return;
+    tp_outcome_call(&real, op, arg, tp_call);
+    t->calls++;
+    if (agree_on_errors(t, &real, &fake, true))
+        compare_plain(t, &real, &fake);
+    tp_outcome_fini(&real);
+    tp_outcome_fini(&fake);
+}
+
+void tp_check_fake(tp_tally *t, const tp_sample_style *style)
+{
+    tp_value arg[TP_SAMPLES_ARGS];
+    /* PyTorch's fakes do not look for elements that share memory either. */
+    bool overlap = t->op->variant == TP_INPLACE && style->layout == TP_SAMPLE_BROADCAST;
+    if (overlap || t->op->flags & TP_OP_SYNC || !tp_samples_make(t->op, t->sample, style, arg))
+        return;
+    compare_fake(t, t->op, arg);
+    if (t->op->inplace && arg[0].tag == TP_TENSOR && style->layout != TP_SAMPLE_BROADCAST)
+        compare_fake(t, t->op->inplace, arg);
+    tp_values_unref(arg, t->op->arg_count);
+}
+
+/* ---- expressions ---- */
+
+static bool is(const symbols *s, tp_sym x, int64_t want)
+{
+    int64_t got;
+    bool ok = tp_sym_eval(x, s->value, (size_t)s->count, &got) && got == want;
+    tp_error_clear();
+    return ok;
+}
+
+static void print(tp_sym x, char out[128])
+{
+    tp_text text = { 0 };
+    tp_sym_print(x, &text);
+    snprintf(out, 128, "%s", tp_text_read(&text));
+    tp_text_fini(&text);
+}
+
+static void compare_at(tp_tally *t, const symbols *s, const tp_outcome *real, const tp_outcome *fake, const char *where)
+{
+    char size[128], stride[128];
+    if (real->count != fake->count)
+        tp_tally_fail(t, "%s: %d results, fake has %d", where, real->count, fake->count);
+    for (int i = 0; i < real->count && real->count == fake->count; i++) {
+        const tp_tensor *a = real->tensor[i], *b = fake->tensor[i];
+        if (!a || !b || a->ndim != b->ndim || a->dtype != b->dtype) {
+            if (a || b)
+                tp_tally_fail(t, "%s: result %d has another type or rank", where, i);
+            continue;
+        }
+        for (int d = 0; d < a->ndim; d++) {
+            if (is(s, tp_tensor_sym_size(b, d), a->size[d]) && is(s, tp_tensor_sym_stride(b, d), a->stride[d]))
+                continue;
+            print(tp_tensor_sym_size(b, d), size);
+            print(tp_tensor_sym_stride(b, d), stride);
+            tp_tally_fail(t, "%s: result %d dim %d: size %lld stride %lld, expressions are %s and %s", where, i, d, LL(a->size[d]),
+                          LL(a->stride[d]), size, stride);
+        }
+    }
+}
+
+static bool guards_hold(const symbols *s)
+{
+    for (size_t i = 0; i < tp_shape_env_guard_count(s->env); i++)
+        if (!is(s, tp_shape_env_guard_at(s->env, i)->condition, 1))
+            return false;
+    return true;
+}
+
+/* The same expressions at larger sizes, if the guards that were met allow them. */
+static void compare_grown(tp_tally *t, symbols *s, const tp_outcome *fake, const tp_sample_style *style, int64_t grow, int64_t plus,
+                          int only)
+{
+    tp_sample_style grown = *style;
+    tp_value arg[TP_SAMPLES_ARGS];
+    tp_outcome real;
+    char where[64];
+    grown.grow = grow, grown.plus = plus, grown.only = only;
+    for (int i = 0; i < s->count; i++) {
+        int64_t hint = tp_symbol_of(s->symbol[i])->hint;
+        s->value[i].value = tp_sym_int(!only || only == i + 1 ? hint * grow + plus : hint);
+    }
+    if (!guards_hold(s) || !tp_samples_make(t->op, t->sample, &grown, arg))
+        return;
+    if (only)
+        snprintf(where, sizeof where, "s%d alone times %lld", only - 1, LL(grow));
+    else
+        snprintf(where, sizeof where, "sizes times %lld plus %lld", LL(grow), LL(plus));
+    tp_outcome_call(&real, t->op, arg, tp_call);
+    t->calls++;
+    if (real.ok)
+        compare_at(t, s, &real, fake, where);
+    else if (real.error != TP_ERR_ZERO_DIVISION)
+        tp_tally_fail(t, "%s: the guards hold, the real call fails: %s", where, real.text);
+    tp_outcome_fini(&real);
+    tp_values_unref(arg, t->op->arg_count);
+}
+
+void tp_check_symbolic(tp_tally *t, const tp_sample_style *style)
+{
+    tp_value arg[TP_SAMPLES_ARGS];
+    tp_outcome real, fake;
+    symbols s = { .env = tp_shape_env_new(NULL, NULL) };
+    if (t->op->flags & TP_OP_SYNC || !s.env || !tp_samples_make(t->op, t->sample, style, arg)) {
+        tp_shape_env_unref(s.env);
+        return;
+    }
+    if (fake_call(t->op, arg, &s, &fake)) {
+        tp_outcome_call(&real, t->op, arg, tp_call);
+        t->calls++;
+        if (agree_on_errors(t, &real, &fake, false)) {
+            compare_at(t, &s, &real, &fake, "hints");
+            compare_grown(t, &s, &fake, style, 2, 0, 0);
+            compare_grown(t, &s, &fake, style, 2, 1, 0);
+            for (int i = 1; i <= s.count; i++)
+                compare_grown(t, &s, &fake, style, 2, 0, i);
+        }
+        tp_outcome_fini(&real);
+        tp_outcome_fini(&fake);
+    }
+    tp_values_unref(arg, t->op->arg_count);
+    tp_shape_env_unref(s.env);
+}
