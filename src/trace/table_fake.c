@@ -80,7 +80,7 @@ static bool agree_on_errors(tp_tally *t, const tp_outcome *real, const tp_outcom
         return true;
     if (real->ok)
         tp_tally_fail(t, "only the fake call fails: %s", fake->text);
-    else if (fake->ok && real->error != TP_ERR_ZERO_DIVISION)
+    else if (fake->ok && strcmp(real->text, "ZeroDivisionError") != 0)       /* that one depends on data */
         tp_tally_fail(t, "only the real call fails: %s", real->text);
     else if (!fake->ok && (real->error != fake->error || (words && strcmp(real->text, fake->text) != 0)))
         tp_tally_fail(t, "fails with '%s', fake with '%s'", real->text, fake->text);
