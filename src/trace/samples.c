@@ -1,6 +1,7 @@
 /* samples.c - from `try` rows to boxed arguments. */
 #include "trace/samples.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "ops/try.h"
@@ -92,15 +93,9 @@ static tp_tensor *make_empty(tp_dtype d, int ndim, const int64_t *size, int layo
 
 /* Named sets. Indices are below 3; those of `places` are all different. */
 static const struct set { const char *name; tp_dtype dtype; int ndim, rows, columns; const double *element; } sets[] = {
-    { "ties", TP_f32, 1, 6, 1, (const double[]){ 2, 1, 2, 3, 3, 1 } },
-    { "nan", TP_f32, 1, 5, 1, (const double[]){ 1, __builtin_nan(""), -2, __builtin_nan(""), 3 } },
-    { "empty", TP_f32, 1, 0, 1, NULL },
-    { "positive", TP_f32, 1, 3, 1, (const double[]){ 0.5, 2, 1.25 } },
-    { "symmetric", TP_f32, 2, 3, 3, (const double[]){ 1, 0.5, -2, 0.5, 3, 0.25, -2, 0.25, -1 } },
-    { "definite", TP_f32, 2, 3, 3, (const double[]){ 4, 0.5, -1, 0.5, 3, 0.25, -1, 0.25, 5 } },
-    { "index", TP_i64, 1, 3, 1, (const double[]){ 1, 0, 1 } },
-    { "indices", TP_i64, 2, 2, 3, (const double[]){ 0, 2, 1, 1, 0, 0 } },
-    { "places", TP_i64, 1, 3, 1, (const double[]){ 2, 0, 1 } },
+#define TP_SAMPLE_SET(name, dtype, ndim, rows, columns, ...) { #name, TP_##dtype, ndim, rows, columns, (const double[]){ __VA_ARGS__ } },
+#include "ops/samples.def"
+#undef TP_SAMPLE_SET
 };
 
 static tp_tensor *make_tensor(const tp_sample *s, const tp_sample_style *style, uint64_t stream, int *long_sizes)

@@ -6,19 +6,27 @@ with {"dtype": ...}, {"float": "nan"} and {"c": [re, im]} for what JSON lacks.
 """
 import itertools
 import math
+import pathlib
 import random
+import re
 import zlib
 
 MOST_CASES = 60
 DTYPES = ("b8", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c64", "c128")
-# Named sets of samples; docs/op-language.md lists them.
-SETS = {
-    "ties": ("f32", [2, 3], [1.0, 1.0, 2.0, 3.0, 3.0, 3.0]),
-    "nan": ("f32", [5], [1.0, math.nan, -math.inf, math.inf, 0.0]),
-    "empty": ("f32", [0, 3], []),
-    "positive": ("f32", [2, 3], [0.5, 1.0, 2.0, 3.5, 0.25, 8.0]),
-    "symmetric": ("f64", [3, 3], [2.0, 0.5, 0.1, 0.5, 3.0, 0.2, 0.1, 0.2, 1.5]),
-}
+SETS_FILE = pathlib.Path(__file__).parents[2] / "src/ops/samples.def"
+
+
+def named_sets():
+    """The sets that `try` rows name: {name: (dtype, size, elements)}."""
+    sets = {}
+    for line in re.findall(r"^TP_SAMPLE_SET\((.*)\)$", SETS_FILE.read_text(), re.M):
+        name, dtype, ndim, rows, columns, *numbers = [word.strip() for word in line.split(",")]
+        size = [int(rows), int(columns)][:int(ndim)]
+        sets[name] = (dtype, size, [float(n) if dtype[0] == "f" else int(n) for n in numbers[:math.prod(size)]])
+    return sets
+
+
+SETS = named_sets()
 
 
 def elements(source, dtype, count):
