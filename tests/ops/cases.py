@@ -77,13 +77,25 @@ def sample_value(source, sample):
     return {"dtype": repr(value).split(".")[-1]} if type(value).__name__ == "dtype" else value
 
 
+def takes_list(op, name):
+    """Is the argument a list of tensors? Its sample is then taken twice, indices once."""
+    return re.search(rf"Tensor\??\[\] {name}\b", op["schema"]) is not None
+
+
+def argument(source, op, name, sample):
+    value = sample_value(source, sample)
+    if not takes_list(op, name) or not is_tensor(value):
+        return value
+    return [value] if name == "indices" else [value, sample_value(source, sample)]
+
+
 def sampled(op):
     """The rows of each `try`, multiplied."""
     for number, rows in enumerate(op["tries"]):
         names = [name for name, _ in rows]
         for chosen in itertools.islice(itertools.product(*(samples for _, samples in rows)), MOST_CASES):
             source = random.Random(zlib.crc32(f"{op['name']}.{op['overload']}.{number}.{chosen!r}".encode()))
-            yield {name: sample_value(source, sample) for name, sample in zip(names, chosen)}
+            yield {name: argument(source, op, name, sample) for name, sample in zip(names, chosen)}
 
 
 def is_tensor(value):
