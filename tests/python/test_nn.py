@@ -968,7 +968,8 @@ def test_recurrent_errors(code, kind, message):
     assert str(caught.value) == message
 
 
-@pytest.mark.skipif(not hasattr(torch, "allclose"), reason="allclose is not there yet")
+@pytest.mark.skipif(not hasattr(torch, "allclose") or not hasattr(torch._C._nn, "scaled_dot_product_attention"),
+                    reason="allclose and scaled_dot_product_attention are not there yet")
 def test_attention():
     torch.manual_seed(0)
     m = nn.MultiheadAttention(4, 2)
