@@ -1,6 +1,7 @@
 """torch.library: ops that a program defines. Schemas and calls are the extension's; this keeps who defined what."""
 import functools
 import re
+import sys
 import weakref
 
 from . import _C
@@ -29,14 +30,26 @@ def _overload_of(op):
     return op.default if hasattr(op, "overloads") else op
 
 
+def _only_once(ns, caller):
+    """The text for a namespace that is the package's own."""
+    return (
+        f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}; please put all of your definitions in a single "
+        "TORCH_LIBRARY block.  If you were trying to specify implementations, consider using TORCH_LIBRARY_IMPL (which can be "
+        "duplicated).  If you really intended to define operators for a single namespace in a distributed way, you can use "
+        "TORCH_LIBRARY_FRAGMENT to explicitly indicate this.  Previous registration of TORCH_LIBRARY was registered at "
+        f"{_C.__file__}; latest registration was registered at {caller.f_code.co_filename}:{caller.f_lineno}")
+
+
 class Library:
     """A set of definitions in one namespace; they end with it."""
 
     def __init__(self, ns, kind, dispatch_key=""):
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
             raise ValueError(f"Unsupported kind: {kind}")
-        if ns in ("prim",) or (ns == "aten" and kind == "DEF"):
+        if ns == "prim":
             raise ValueError(f"{ns} is a reserved namespace. Please try creating a library with another name.")
+        if ns in ("aten", "prims") and kind == "DEF":
+            raise RuntimeError(_only_once(ns, sys._getframe(1)))
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
         self._defined = []
         self._finalizer = weakref.finalize(self, _end, self._defined, ns)

@@ -367,8 +367,8 @@ static bool hook_on_node(tp_hook *h, tp_value *gradients, size_t count, tp_value
     if (first && !results)
         given = PyObject_CallOneArg(h->callable->object, first);
     else if (first && second)
-        given = PyObject_CallFunctionObjArgs(h->callable->object, second, first, NULL);
-    bool ok = given && (results ? replace_all(results, result_count, given) : replace_all(gradients, count, given));
+        given = PyObject_CallFunctionObjArgs(h->callable->object, first, second, NULL);
+    bool ok = given && replace_all(gradients, count, given);
     Py_XDECREF(first);
     Py_XDECREF(second);
     Py_XDECREF(given);

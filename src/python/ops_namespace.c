@@ -2,6 +2,8 @@
  *
  * The class seen by Python (OpOverload, in the package) derives from the one made here, which holds the op and calls it:
  * arguments are named to the letter of the schema, results come as they are. */
+#include <string.h>
+
 #include "python/face.h"
 
 #include <structmember.h>
@@ -25,14 +27,53 @@ static PyObject *missing_error(const tp_op *op, const char *name)
     return PyErr_Format(PyExc_RuntimeError, "%s::%s() is missing value for argument '%s'. Declaration: %s", op->space, op->name, name, op->schema);
 }
 
+/* "Optional[List[int]]": enumerations are ints here. */
+static PyObject *annotation(const tp_arg *a)
+{
+    static const char *const name[] = {
+        [TP_TYPE_TENSOR] = "Tensor", [TP_TYPE_SCALAR] = "number", [TP_TYPE_INT] = "int", [TP_TYPE_SYMINT] = "int",
+        [TP_TYPE_FLOAT] = "float", [TP_TYPE_BOOL] = "bool", [TP_TYPE_STR] = "str", [TP_TYPE_DTYPE] = "int",
+        [TP_TYPE_LAYOUT] = "int", [TP_TYPE_DEVICE] = "Device", [TP_TYPE_FORMAT] = "int", [TP_TYPE_GENERATOR] = "Generator",
+        [TP_TYPE_STORAGE] = "Storage", [TP_TYPE_DIMNAME] = "str", [TP_TYPE_STREAM] = "Stream", [TP_TYPE_ANY] = "Any",
+    };
+    PyObject *item = PyUnicode_FromFormat(a->items_optional ? "Optional[%s]" : "%s", name[a->type]), *text = NULL;
+    if (item)
+        text = PyUnicode_FromFormat("%s%s%U%s%s", a->optional ? "Optional[" : "", a->list ? "List[" : "", item, a->list ? "]" : "",
+                                    a->optional ? "]" : "");
+    Py_XDECREF(item);
+    return text;
+}
+
+static PyObject *cast_details(const tp_arg *a, PyObject *given)
+{
+    if (!a->list && a->type == TP_TYPE_TENSOR)
+        return PyUnicode_FromFormat("Unable to cast %S to Tensor", given);
+    if (!a->list && a->type == TP_TYPE_SCALAR)
+        return PyUnicode_FromFormat("Cannot cast %S to number", given);
+    return PyUnicode_FromFormat("Unable to cast Python instance of type %R to C++ type '?' (#define PYBIND11_DETAILED_ERROR_MESSAGES or "
+                                "compile in debug mode for details)", (PyObject *)Py_TYPE(given));
+}
+
 static PyObject *type_error(const tp_op *op, int p, const tp_arg *a, PyObject *given)
 {
-    PyObject *wanted = face_type_text(a);
-    if (wanted)
-        PyErr_Format(PyExc_RuntimeError, "%s::%s() Expected a value of type '%U' for argument '%s' but instead found type '%s'.\nPosition: %d\nValue: %R\nDeclaration: %s\nCast error details: Unable to cast %S to %U",
-                     op->space, op->name, wanted, a->name, Py_TYPE(given)->tp_name, p, given, op->schema, given, wanted);
+    PyObject *wanted = annotation(a), *details = cast_details(a, given);
+    const char *dot = strrchr(Py_TYPE(given)->tp_name, '.');
+    if (wanted && details)
+        PyErr_Format(PyExc_RuntimeError, "%s::%s() Expected a value of type '%U' for argument '%s' but instead found type '%s'.\nPosition: %d\nValue: %R\nDeclaration: %s\nCast error details: %U",
+                     op->space, op->name, wanted, a->name, dot ? dot + 1 : Py_TYPE(given)->tp_name, p, given, op->schema, details);
     Py_XDECREF(wanted);
+    Py_XDECREF(details);
     return NULL;
+}
+
+/* What was given for a parameter, borrowed; NULL: nothing. */
+static PyObject *given_for(const signature *s, int p, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
+{
+    PyObject *given = p < count ? args[p] : NULL;
+    for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); k++)
+        if (PyUnicode_Compare(PyTuple_GET_ITEM(kwnames, k), s->name[p]) == 0)
+            given = args[count + k];
+    return given;
 }
 
 static PyObject *schema_error(const signature *s, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
@@ -42,18 +83,16 @@ static PyObject *schema_error(const signature *s, PyObject *const *args, Py_ssiz
     if (count > s->positional)
         return PyErr_Format(PyExc_RuntimeError, "%s::%s() expected at most %d argument(s) but received %zd argument(s). Declaration: %s",
                             op->space, op->name, s->positional, count, op->schema);
+    for (int p = 0; p < s->count; p++)
+        if (!op->arg[s->order[p]].has_default && !given_for(s, p, args, count, kwnames))
+            return missing_error(op, op->arg[s->order[p]].name);
     face_frame_init(&f);
     f.exact = true;
     for (int p = 0; p < s->count && !PyErr_Occurred(); p++) {
         const tp_arg *a = &op->arg[s->order[p]];
-        PyObject *given = p < count ? args[p] : NULL;
-        for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); k++)
-            if (PyUnicode_Compare(PyTuple_GET_ITEM(kwnames, k), s->name[p]) == 0)
-                given = args[count + k];
+        PyObject *given = given_for(s, p, args, count, kwnames);
         tp_value ignored;
-        if (!given && !a->has_default)
-            missing_error(op, a->name);
-        else if (given && face_to_value(&f, a, given, &ignored) == 0)
+        if (given && face_to_value(&f, a, given, &ignored) == 0)
             type_error(op, p, a, given);
     }
     face_frame_fini(&f);

@@ -302,8 +302,10 @@ PyObject *face_parse_error(op_set *set, PyObject *self, PyObject *const *args, P
     int found = 0;
     for (int i = 0; i < set->count; i++) {
         const signature *s = &set->item[i];
-        int most = s->count + (s->out != NULL) + (s->options >= 0);
-        if (passed >= s->required && (passed <= most || s->varargs)) {
+        int most = s->count + (s->out != NULL) + (s->options >= 0), least = s->required;
+        for (int p = s->positional; p < s->count; p++)
+            least += !s->op->arg[s->order[p]].has_default;
+        if (passed >= least && (passed <= most || s->varargs)) {
             plausible = s;
             found++;
         }

@@ -102,7 +102,7 @@ class RNNBase(Module):
 
     def check_input(self, input, batch_sizes):
         weight = self._flat_weights[0]
-        if not torch.is_autocast_enabled() and input.dtype != weight.dtype:
+        if input.dtype != weight.dtype and not torch.is_autocast_enabled():
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Convert input: "
                 f"input.to({weight.dtype}), or convert model: model.to({input.dtype})"
@@ -152,7 +152,7 @@ class RNNBase(Module):
         return input.unsqueeze(0 if self.batch_first else 1), False
 
     def _run(self, op, input, hx, got):
-        """forward of the layers with one state tensor."""
+        """forward of the layers with one state tensor; `op` is the name of what computes it."""
         input, batched = self._batched(input, got)
         if hx is None:
             hx = self._zero_state(input)
@@ -164,7 +164,7 @@ class RNNBase(Module):
             if not batched:
                 hx = hx.unsqueeze(1)
         self.check_forward_args(input, hx, None)
-        output, hidden = op(input, hx, self._flat_weights, *self._options())
+        output, hidden = getattr(torch, op)(input, hx, self._flat_weights, *self._options())
         if not batched:
             return output.squeeze(0 if self.batch_first else 1), hidden.squeeze(1)
         return output, hidden
@@ -191,8 +191,7 @@ class RNN(RNNBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input, hx=None):
-        op = torch.rnn_tanh if self.mode == "RNN_TANH" else torch.rnn_relu
-        return self._run(op, input, hx, "{}D tensor")
+        return self._run(self.mode.lower(), input, hx, "{}D tensor")
 
 
 class GRU(RNNBase):
@@ -204,7 +203,7 @@ class GRU(RNNBase):
         super().__init__("GRU", *args, **kwargs)
 
     def forward(self, input, hx=None):
-        return self._run(torch.gru, input, hx, "{}D")
+        return self._run("gru", input, hx, "{}D")
 
 
 class LSTM(RNNBase):
