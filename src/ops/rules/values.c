@@ -1,5 +1,4 @@
-/* values.c - checks that must look at elements: a divisor without zeros, probabilities between 0 and 1, a number that
- * a type can hold.
+/* values.c - checks that must look at elements: probabilities between 0 and 1, a number that a type can hold.
  *
  * A tensor without memory (meta, or one that a trace pretends) has no elements to look at and passes. */
 #include <float.h>
@@ -28,32 +27,6 @@ static bool every(const tp_tensor *t, bool (*good)(tp_scalar))
         }
     }
     return true;
-}
-
-/* ---- integer division ---- */
-static bool not_zero(tp_scalar s)
-{
-    return s.i != 0;
-}
-
-/* (self, other): integers that are not divided by zero. Floats may be. */
-TP_HOOK_C(tp_c_divisor)
-{
-    const tp_tensor *self = tp_as_tensor(arg[0]), *other = tp_as_tensor(arg[1]);
-    if (self && (!tp_dtype_is_integral((tp_dtype)self->dtype) || !readable(self)))
-        return true;
-    bool zero;
-    if (other)
-        zero = tp_dtype_is_integral((tp_dtype)other->dtype) && !every(other, not_zero);
-    else
-        zero = (arg[1].tag == TP_INT || arg[1].tag == TP_BOOL) && tp_as_int(arg[1]) == 0;
-    return !zero || tp_fail(TP_ERR_RUNTIME, "ZeroDivisionError");
-}
-
-/* (self, other, rounding_mode): only a rounded quotient of integers is an integer. */
-TP_HOOK_C(tp_c_rounded_divisor)
-{
-    return arg[2].tag != TP_STRING || tp_c_divisor(arg);
 }
 
 /* ---- probabilities ---- */
