@@ -83,13 +83,24 @@ def sample_value(source, sample):
     return {"dtype": repr(value).split(".")[-1]} if type(value).__name__ == "dtype" else value
 
 
+def arranged(op, sample, arguments):
+    """Named sets of floats take the type of the first float beside them; a list of tensors is the tensor twice."""
+    float_type = next((s[1] for s in sample if s[0] == "tensor" and s[1] in ("f32", "f64")), "f32")
+    for (name, value), s in zip(arguments.items(), sample):
+        if s[0] == "set" and value["t"] == "f32":
+            value["t"] = float_type
+        if is_tensor(value) and re.search(rf"Tensor\(?\w?\)?\??\[\] {name}\b", op["schema"]):
+            arguments[name] = [value] if name == "indices" else [value, value]
+    return arguments
+
+
 def sampled(op):
     """The rows of each `try`, multiplied."""
     for number, rows in enumerate(op["tries"]):
         names = [name for name, _ in rows]
         for chosen in itertools.islice(itertools.product(*(samples for _, samples in rows)), MOST_CASES):
             source = random.Random(zlib.crc32(f"{op['name']}.{op['overload']}.{number}.{chosen!r}".encode()))
-            yield {name: sample_value(source, sample) for name, sample in zip(names, chosen)}
+            yield arranged(op, chosen, {name: sample_value(source, sample) for name, sample in zip(names, chosen)})
 
 
 def is_tensor(value):
