@@ -3,8 +3,9 @@
 #include "ops/copy.h"
 #include "ops/hooks.h"
 
-/* alpha a b + beta out, where a and b are matrices or batches of them. `out` holds the addend when beta is not 0. */
-static bool multiply(const tp_tensor *a, const tp_tensor *b, tp_tensor *out, tp_scalar alpha, tp_scalar beta)
+/* alpha a b + beta out, where a and b are matrices or batches of them. `out` holds the addend when beta is not 0; `name` is
+ * for the message that refuses booleans. */
+static bool multiply(const char *name, const tp_tensor *a, const tp_tensor *b, tp_tensor *out, tp_scalar alpha, tp_scalar beta)
 {
     int r = a->ndim - 2;                /* 0, or 1 with a batch dim in front */
     tp_gemm g = {
@@ -18,7 +19,7 @@ static bool multiply(const tp_tensor *a, const tp_tensor *b, tp_tensor *out, tp_
         g.c_batch = out->stride[0];
     }
     if (a->dtype == TP_b8)
-        return tp_fail(TP_ERR_UNIMPLEMENTED, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
+        return tp_fail(TP_ERR_UNIMPLEMENTED, "\"%s\" not implemented for 'Bool'", name);
     return !out->numel || tp_gemm_run((tp_dtype)a->dtype, &g);
 }
 
@@ -26,31 +27,31 @@ static const tp_scalar one = { .kind = TP_KIND_INTEGER, .i = 1 }, zero = { .kind
 
 TP_HOOK_K(tp_k_mm)
 {
-    return multiply(arg[0].tensor, arg[1].tensor, out[0], one, zero);
+    return multiply("addmm_impl_cpu_", arg[0].tensor, arg[1].tensor, out[0], one, zero);
 }
 
 TP_HOOK_K(tp_k_bmm)
 {
-    return multiply(arg[0].tensor, arg[1].tensor, out[0], one, zero);
+    return multiply("bmm", arg[0].tensor, arg[1].tensor, out[0], one, zero);
 }
 
 /* self, a, b, beta, alpha: the addend is spread over the result first. A beta of 0 ignores it, NaN and all. */
-static bool add_product(const tp_value *arg, const tp_tensor *a, const tp_tensor *b, tp_tensor *out)
+static bool add_product(const char *name, const tp_value *arg, const tp_tensor *a, const tp_tensor *b, tp_tensor *out)
 {
     tp_scalar beta = tp_as_scalar(arg[3]);
     if (!tp_scalar_is_zero(beta) && out != arg[0].tensor)
         tp_copy(out, arg[0].tensor);
-    return multiply(a, b, out, tp_as_scalar(arg[4]), beta);
+    return multiply(name, a, b, out, tp_as_scalar(arg[4]), beta);
 }
 
 TP_HOOK_K(tp_k_addmm)
 {
-    return add_product(arg, arg[1].tensor, arg[2].tensor, out[0]);
+    return add_product("addmm_impl_cpu_", arg, arg[1].tensor, arg[2].tensor, out[0]);
 }
 
 TP_HOOK_K(tp_k_baddbmm)
 {
-    return add_product(arg, arg[1].tensor, arg[2].tensor, out[0]);
+    return add_product("baddbmm", arg, arg[1].tensor, arg[2].tensor, out[0]);
 }
 
 /* A vector as a matrix of one column. The struct is a view on the stack: nothing counts it. */
@@ -77,7 +78,7 @@ static tp_tensor *placed(tp_tensor *m)
 TP_HOOK_K(tp_k_mv)
 {
     tp_tensor v = as_column(arg[1].tensor), y = as_column(out[0]);
-    return multiply(arg[0].tensor, placed(&v), placed(&y), one, zero);
+    return multiply("addmv_impl_cpu", arg[0].tensor, placed(&v), placed(&y), one, zero);
 }
 
 TP_HOOK_K(tp_k_addmv)
@@ -86,7 +87,7 @@ TP_HOOK_K(tp_k_addmv)
     tp_scalar beta = tp_as_scalar(arg[3]);
     if (!tp_scalar_is_zero(beta) && out[0] != arg[0].tensor)
         tp_copy(out[0], arg[0].tensor);
-    return multiply(arg[1].tensor, placed(&v), placed(&y), tp_as_scalar(arg[4]), beta);
+    return multiply("addmv_impl_cpu", arg[1].tensor, placed(&v), placed(&y), tp_as_scalar(arg[4]), beta);
 }
 
 TP_HOOK_K(tp_k_dot)
@@ -97,5 +98,5 @@ TP_HOOK_K(tp_k_dot)
     row.dims[0] = 1;
     row.dims[TP_INLINE_DIMS + 1] = row.dims[TP_INLINE_DIMS];
     row.dims[TP_INLINE_DIMS] = 1;
-    return multiply(&row, placed(&column), placed(&y), one, zero);
+    return multiply("dot", &row, placed(&column), placed(&y), one, zero);
 }

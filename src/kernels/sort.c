@@ -221,9 +221,10 @@ static bool run(work *w)
     return true;
 }
 
-static bool check_real(const tp_tensor *t)
+/* The messages begin with a space, as PyTorch's do. */
+static bool check_real(const char *name, const tp_tensor *t)
 {
-    return !tp_dtype_is_complex((tp_dtype)t->dtype) || tp_fail(TP_ERR_RUNTIME, "Sort currently does not support complex dtypes on CPU");
+    return !tp_dtype_is_complex((tp_dtype)t->dtype) || tp_fail(TP_ERR_RUNTIME, " %s does not support complex dtypes on CPU", name);
 }
 
 /* sort(self, dim, descending) */
@@ -233,7 +234,7 @@ TP_HOOK_K(tp_k_sort)
     work w = { .from = self, .values = out[0], .indices = out[1], .dim = tp_wrap_dim(tp_as_int(arg[1]), self->ndim),
                .descending = tp_as_bool(arg[2]), .sorted = true };
     w.keep = self->ndim ? self->size[w.dim] : 1;
-    return check_real(self) && run(&w);
+    return check_real("Sort", self) && run(&w);
 }
 
 /* sort.stable(self, *, stable, dim, descending) */
@@ -249,5 +250,7 @@ TP_HOOK_K(tp_k_topk)
     const tp_tensor *self = arg[0].tensor;
     work w = { .from = self, .values = out[0], .indices = out[1], .keep = tp_as_int(arg[1]),
                .dim = tp_wrap_dim(tp_as_int(arg[2]), self->ndim), .descending = tp_as_bool(arg[3]), .sorted = tp_as_bool(arg[4]) };
-    return check_real(self) && run(&w);
+    if (self->dtype == TP_b8)
+        return tp_fail(TP_ERR_RUNTIME, "topk does not support bool dtypes on CPU");
+    return check_real("topk", self) && run(&w);
 }

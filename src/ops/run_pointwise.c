@@ -32,7 +32,7 @@ static bool same_dtypes(const tp_op *op, const tp_value *arg, uint32_t promoting
             continue;
         tp_dtype d = (tp_dtype)arg[i].tensor->dtype;
         if (*common != TP_DTYPE_NONE && *common != d)
-            return tp_fail(TP_ERR_RUNTIME, "Found dtype %s but expected %s", tp_dtypes[d].title, tp_dtypes[*common].title);
+            return tp_fail(TP_ERR_RUNTIME, "expected dtype %s for `%s` but got dtype %s", tp_dtypes[*common].cpp, op->arg[i].name, tp_dtypes[d].cpp);
         *common = d;
     }
     return true;

@@ -40,7 +40,8 @@ static tp_compute compute_type(tp_reduction r, const tp_tensor *self, const tp_t
     case TP_REDUCE_var: case TP_REDUCE_std: case TP_REDUCE_var_mean: case TP_REDUCE_std_mean:
         return tp_tile_compute((tp_dtype)self->dtype);
     default:
-        return tp_tile_compute(tp_dtype_is_complex((tp_dtype)self->dtype) ? (tp_dtype)self->dtype : (tp_dtype)out->dtype);
+        return tp_tile_compute(tp_dtype_is_complex((tp_dtype)self->dtype) ? tp_dtype_promote((tp_dtype)self->dtype, (tp_dtype)out->dtype)
+                                                                          : (tp_dtype)out->dtype);
     }
 }
 

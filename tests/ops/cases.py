@@ -13,6 +13,12 @@ import zlib
 
 MOST_CASES = 60
 DTYPES = ("b8", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c64", "c128")
+MOST_CHOICES = 4
+PAIRS = (("i64", "f64"), ("f16", "f32"), ("b8", "i32"), ("u8", "i8"), ("f64", "c64"), ("i32", "f16"))
+# Ops that meet only the types of their samples: PyTorch's convolutions of halves round each tap, so that the values differ
+# by more than rounding once, and those of integers are not here yet; losses of probabilities want them between 0 and 1;
+# which of equal elements topk takes is left open.
+ONE_TYPE = {"conv1d", "conv2d", "conv3d", "conv_transpose2d", "convolution", "binary_cross_entropy", "topk"}
 SETS_FILE = pathlib.Path(__file__).parents[2] / "src/ops/samples.def"
 
 
@@ -77,16 +83,15 @@ def sample_value(source, sample):
     return {"dtype": repr(value).split(".")[-1]} if type(value).__name__ == "dtype" else value
 
 
-def takes_list(op, name):
-    """Is the argument a list of tensors? Its sample is then taken twice, indices once."""
-    return re.search(rf"Tensor\??\[\] {name}\b", op["schema"]) is not None
-
-
-def argument(source, op, name, sample):
-    value = sample_value(source, sample)
-    if not takes_list(op, name) or not is_tensor(value):
-        return value
-    return [value] if name == "indices" else [value, sample_value(source, sample)]
+def arranged(op, sample, arguments):
+    """Named sets of floats take the type of the first float beside them; a list of tensors is the tensor twice."""
+    float_type = next((s[1] for s in sample if s[0] == "tensor" and s[1] in ("f32", "f64")), "f32")
+    for (name, value), s in zip(arguments.items(), sample):
+        if s[0] == "set" and value["t"] == "f32":
+            value["t"] = float_type
+        if is_tensor(value) and re.search(rf"Tensor\(?\w?\)?\??\[\] {name}\b", op["schema"]):
+            arguments[name] = [value] if name == "indices" else [value, value]
+    return arguments
 
 
 def sampled(op):
@@ -95,23 +100,42 @@ def sampled(op):
         names = [name for name, _ in rows]
         for chosen in itertools.islice(itertools.product(*(samples for _, samples in rows)), MOST_CASES):
             source = random.Random(zlib.crc32(f"{op['name']}.{op['overload']}.{number}.{chosen!r}".encode()))
-            yield {name: argument(source, op, name, sample) for name, sample in zip(names, chosen)}
+            yield arranged(op, chosen, {name: sample_value(source, sample) for name, sample in zip(names, chosen)})
 
 
 def is_tensor(value):
     return isinstance(value, dict) and "t" in value
 
 
+def of_type(op, sample, dtypes, swept):
+    """The sample with its tensors of other types: the first of dtypes for the first tensor, the second for the rest."""
+    source = random.Random(zlib.crc32(f"{op['name']}.{op['overload']}.{dtypes[0]}".encode()))
+    names = [k for k, v in sample.items() if is_tensor(v) and swept(v["t"])]
+    return {k: tensor(source, dtypes[k != names[0]], v["size"]) if k in names else v for k, v in sample.items()}
+
+
+def choices(samples):
+    """The first sample for each choice of what is no tensor, a few of them."""
+    found = {}
+    for sample in samples:
+        found.setdefault(repr([(k, is_tensor(v) or v) for k, v in sample.items()]), sample)
+    return list(found.values())[:MOST_CHOICES]
+
+
 def matrix(op):
-    """Types and layouts that every element-wise op and reduction meets."""
-    if op["kind"] not in ("pointwise", "reduction") or not op["tries"]:
+    """Types and layouts that every element-wise op and reduction meets, and types that the floats of every other op do."""
+    samples = list(itertools.islice(sampled(op), MOST_CASES))
+    if not samples or not any(is_tensor(v) for v in samples[0].values()):
         return
-    first = next(sampled(op), None)
-    if not first or not any(is_tensor(v) for v in first.values()):
+    if op["kind"] not in ("pointwise", "reduction"):
+        if op["name"] not in ONE_TYPE and any(is_tensor(v) and v["t"][0] == "f" for v in samples[0].values()):
+            yield from (of_type(op, samples[0], (dtype, dtype), lambda t: t[0] == "f") for dtype in DTYPES)
         return
-    for dtype in DTYPES:
-        source = random.Random(zlib.crc32(f"{op['name']}.{op['overload']}.{dtype}".encode()))
-        yield {k: tensor(source, dtype, v["size"]) if is_tensor(v) else v for k, v in first.items()}
+    for sample in choices(samples):
+        yield from (of_type(op, sample, (dtype, dtype), lambda t: True) for dtype in DTYPES)
+    first = samples[0]
+    if sum(map(is_tensor, first.values())) > 1:
+        yield from (of_type(op, first, pair, lambda t: True) for pair in PAIRS)
     for layout, shape in (("transposed", [3, 4]), ("strided", [3, 4]), (None, [0]), (None, []), ("channels_last", [2, 3, 2, 2])):
         source = random.Random(zlib.crc32(f"{op['name']}.{op['overload']}.{layout}.{shape}".encode()))
         yield {k: tensor(source, v["t"], shape, layout) if is_tensor(v) else v for k, v in first.items()}
