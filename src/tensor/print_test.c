@@ -7,7 +7,7 @@
 static tp_tensor *floats(int ndim, const int64_t *size, const float *value)
 {
     tp_tensor *t = tp_tensor_new(TP_f32, ndim, size);
-    if (t && t->numel)
+    if (t && value)
         memcpy(tp_tensor_data(t), value, (size_t)t->numel * sizeof *value);
     return t;
 }

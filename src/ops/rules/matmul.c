@@ -83,12 +83,12 @@ static tp_tensor *folded_right(tp_scope *s, tp_tensor *small, tp_tensor *large)
 /* The operand seen as [batch, rows, columns], its batch dims broadcast to `batch`. */
 static tp_tensor *as_batch(tp_scope *s, tp_tensor *t, const tp_syms *batch, tp_sym count, int matrix_dims)
 {
-    tp_value wide[TP_MAX_DIMS + 2], three[4] = { tp_of_sym(count) };
+    tp_value wide[TP_MAX_DIMS + 2], three[3] = { tp_of_sym(count) };
     int n = 0, flat = 1;
     for (int i = 0; i < batch->count; i++)
         wide[n++] = tp_of_sym(batch->item[i]);
-    for (int i = t->ndim - matrix_dims; i < t->ndim; i++)
-        wide[n++] = three[flat++] = tp_of_sym(tp_tensor_sym_size(t, i));
+    for (int i = 0; i < matrix_dims && i < 2; i++)
+        wide[n++] = three[flat++] = tp_of_sym(tp_tensor_sym_size(t, t->ndim - matrix_dims + i));
     tp_tensor *spread = tp_scope_tensor(s, &tp_op_expand, (tp_value[]){ tp_of_tensor(t), tp_scope_list(s, (uint32_t)n, wide), tp_bool(false) });
     return call(s, &tp_op_reshape, spread, tp_scope_list(s, (uint32_t)flat, three));
 }
