@@ -44,6 +44,7 @@ typedef struct face_modes {
     int       function_off;     /* 0 on, 1 subclasses disabled, 2 all disabled */
 } face_modes;
 
+enum { FACE_HOOK_DICTS = 4 };
 struct face_state {
     PyObject *module;           /* borrowed: the module outlives us */
     const char *package;        /* "taper", or "torch" when loaded as it; interned for good */
@@ -69,6 +70,7 @@ struct face_state {
     bool print_options_set;     /* false: the defaults */
     struct op_set *slot_set[64];    /* borrowed from the dicts: what operators call, NULL until first used */
     const tp_op *slot_op[8];    /* borrowed: what the plain operators call */
+    PyObject *module_slow, *module_hooks[FACE_HOOK_DICTS], *module_hook_names[FACE_HOOK_DICTS], *name_forward, *name_compiled;
     const tp_op *op_select, *op_slice, *op_unsqueeze, *op_alias, *op_index, *op_index_put, *op_copy, *op_fill, *op_expand,
                 *op_view;       /* borrowed, NULL where this build has none: what indexing calls */
 };
@@ -236,6 +238,7 @@ bool face_dispatch_init(PyObject *module);          /* dispatch_mode.c */
 bool face_unbox_results(const tp_op *op, PyObject *given, tp_value *result);   /* owned; false: exception set */
 bool face_ops_init(PyObject *module);               /* ops_namespace.c: torch.ops */
 bool face_op_table_init(PyObject *module);             /* op_table.c */
+bool face_module_call_init(PyObject *module);          /* module_call.c */
 PyObject *face_overload(const tp_op *op);           /* the OpOverload of an op, one object while it lives */
 const tp_op *face_overload_op(PyObject *o);         /* NULL: not an OpOverload */
 bool face_library_init(PyObject *module);           /* library.c */

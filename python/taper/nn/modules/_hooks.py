@@ -3,6 +3,7 @@ import warnings
 from collections import OrderedDict
 from functools import partial
 
+from ... import _C
 from ...utils.hooks import BackwardHook, RemovableHandle
 from .._root import torch
 
@@ -176,7 +177,10 @@ class ModuleCalls:
             return self._compiled_call_impl(*args, **kwargs)
         return self._call_impl(*args, **kwargs)
 
-    __call__ = _wrapped_call_impl
+    # The question whether there is any hook is asked in C; where there is one, the function above does the rest.
+    __call__ = _C._module_call(
+        _wrapped_call_impl, _global_forward_hooks, _global_forward_pre_hooks, _global_backward_hooks, _global_backward_pre_hooks
+    )
 
     def _call_impl(self, *args, **kwargs):
         called = set()

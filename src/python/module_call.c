@@ -1,0 +1,68 @@
+/* module_call.c - calling an nn.Module without hooks: straight to its forward.
+ *
+ * The whole protocol of a call is Python (nn/modules/_hooks.py); this is its first line, the question whether there is any
+ * hook at all, in C: a Linear of two features takes less time than the question took. `_module_call(slow, dicts…)` makes the
+ * descriptor that becomes Module.__call__: dicts are the hooks of all modules, `slow` the protocol. */
+#include "python/face.h"
+
+/* Is a hook dict of the instance absent, not a dict, or not empty? Then Python decides. */
+static bool has_hooks(PyObject *own, PyObject *name)
+{
+    PyObject *hooks = PyDict_GetItemWithError(own, name);
+    return !hooks || !PyDict_Check(hooks) || PyDict_GET_SIZE(hooks) != 0;
+}
+
+static bool is_plain(PyObject *self)
+{
+    for (int i = 0; i < FACE_HOOK_DICTS; i++)
+        if (PyDict_GET_SIZE(face.module_hooks[i]) != 0)
+            return false;
+    PyObject *own = PyObject_GenericGetDict(self, NULL);
+    bool plain = own != NULL;
+    for (int i = 0; plain && i < FACE_HOOK_DICTS; i++)
+        plain = !has_hooks(own, face.module_hook_names[i]);
+    plain = plain && !PyDict_GetItemWithError(own, face.name_compiled);
+    Py_XDECREF(own);
+    PyErr_Clear();
+    return plain;
+}
+
+/* A method descriptor is called with the instance just before its arguments. */
+static PyObject *module_call(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    if (TP_LIKELY(is_plain(self)))
+        return PyObject_VectorcallMethod(face.name_forward, args - 1, (size_t)count + 1, names);
+    return PyObject_Vectorcall(face.module_slow, args - 1, (size_t)count + 1, names);
+}
+
+static PyMethodDef call_methods = { "__call__", (PyCFunction)(void (*)(void))module_call, METH_FASTCALL | METH_KEYWORDS, NULL };
+
+static PyObject *make_call(PyObject *module, PyObject *args)
+{
+    static const char *const names[FACE_HOOK_DICTS] = { "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks" };
+    PyObject *slow, *dict[FACE_HOOK_DICTS];
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO!O!O!O!", &slow, &PyDict_Type, &dict[0], &PyDict_Type, &dict[1], &PyDict_Type, &dict[2],
+                          &PyDict_Type, &dict[3]))
+        return NULL;
+    Py_XSETREF(face.module_slow, Py_NewRef(slow));
+    for (int i = 0; i < FACE_HOOK_DICTS; i++) {
+        Py_XSETREF(face.module_hooks[i], Py_NewRef(dict[i]));
+        Py_XSETREF(face.module_hook_names[i], PyUnicode_InternFromString(names[i]));
+        if (!face.module_hook_names[i])
+            return NULL;
+    }
+    Py_XSETREF(face.name_forward, PyUnicode_InternFromString("forward"));
+    Py_XSETREF(face.name_compiled, PyUnicode_InternFromString("_compiled_call_impl"));
+    return face.name_forward && face.name_compiled ? PyDescr_NewMethod(&PyBaseObject_Type, &call_methods) : NULL;
+}
+
+static PyMethodDef functions[] = {
+    { "_module_call", make_call, METH_VARARGS, "the descriptor that becomes Module.__call__" },
+    { NULL },
+};
+
+bool face_module_call_init(PyObject *module)
+{
+    return PyModule_AddFunctions(module, functions) == 0;
+}
