@@ -2,14 +2,13 @@
 import math
 import warnings
 
-from ._torch import torch
+from ._torch import dtypes, torch
 
-INTEGRAL = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64)
-UNSIGNED = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)
-EIGHT_BITS = tuple(getattr(torch, name) for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
-                                                     "float8_e5m2fnuz") if hasattr(torch, name))
-FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-COMPLEX = (torch.complex32, torch.complex64, torch.complex128)
+INTEGRAL = dtypes("uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64")
+UNSIGNED = dtypes("uint8", "uint16", "uint32", "uint64")
+EIGHT_BITS = dtypes("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+FLOATING = dtypes("float16", "bfloat16", "float32", "float64")
+COMPLEX = dtypes("complex32", "complex64", "complex128")
 
 
 def limits(dtype):

@@ -1,5 +1,5 @@
 """How far apart two values of a dtype may be and still count as close."""
-from ._torch import torch
+from ._torch import dtypes, torch
 
 EXACT = (0.0, 0.0)
 BY_DTYPE = {                                # dtype: (relative, absolute); what is not here must be equal
@@ -7,10 +7,10 @@ BY_DTYPE = {                                # dtype: (relative, absolute); what 
     torch.bfloat16: (1.6e-2, 1e-5),
     torch.float32: (1.3e-6, 1e-5),
     torch.float64: (1e-7, 1e-7),
-    torch.complex32: (1e-3, 1e-5),
     torch.complex64: (1.3e-6, 1e-5),
     torch.complex128: (1e-7, 1e-7),
 }
+BY_DTYPE.update({dtype: (1e-3, 1e-5) for dtype in dtypes("complex32")})
 BY_NUMBER = {int: torch.int64, float: torch.float64, complex: torch.complex128}
 
 
