@@ -40,11 +40,6 @@ static bool find_shape(PyObject *data, literal *l)
         PyErr_SetString(PyExc_ValueError, "too many dimensions 'str'");
         return false;
     }
-    if (face_is_tensor(at) && at != data) {
-        tp_tensor *t = face_tensor(at);
-        for (int i = 0; i < t->ndim && l->ndim < TP_MAX_DIMS; i++)
-            l->size[l->ndim++] = t->size[i];
-    }
     Py_DECREF(at);
     return true;
 }
@@ -160,15 +155,11 @@ static bool read_number(PyObject *o, tp_dtype d, tp_scalar *out)
     return true;
 }
 
-/* A tensor inside the nest gives its elements where its own dims are. */
+/* A tensor inside the nest stands for its one element. */
 static bool fill_from_tensor(PyObject *o, const literal *l, int dim, char **at)
 {
     tp_tensor *t = face_tensor(o);
-    if (t->ndim != l->ndim - dim || tp_tensor_is_contiguous(t) == false) {
-        PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
-        return false;
-    }
-    if (t->ndim > 0) {
+    if (t->numel != 1 || dim != l->ndim) {
         PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
         return false;
     }
