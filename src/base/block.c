@@ -1,7 +1,8 @@
 /* block.c - the cache of large blocks.
  *
  * Size classes are four to a power of two, so a block wastes at most a quarter. Each class is a stack of free blocks;
- * one lock guards them all, since a block of 64 KB takes far longer to fill than to hand out. */
+ * one lock guards them all: a block of a kilobyte takes longer to fill than to hand out, and aligned memory from malloc
+ * longer still, for its quick lists do not serve it. */
 #define _GNU_SOURCE
 #include "base/block.h"
 
@@ -14,7 +15,8 @@
 
 enum {
     ALIGNMENT = 64,
-    CACHE_FROM = 64 << 10,
+    CACHE_FROM_POWER = 10,
+    CACHE_FROM = 1 << CACHE_FROM_POWER,
     HUGE_FROM = 4 << 20,
     CLASS_COUNT = 4 * 48,
 };
@@ -38,7 +40,7 @@ static int class_of(size_t bytes, size_t *rounded)
     size_t up = (bytes + step - 1) / step * step;
     *rounded = up;
     power = 63 - __builtin_clzll(up);
-    return 4 * (power - 16) + (int)((up >> (power - 2)) & 3);
+    return 4 * (power - CACHE_FROM_POWER) + (int)((up >> (power - 2)) & 3);
 }
 
 static struct tp_blocks *blocks(void)
