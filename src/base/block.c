@@ -58,10 +58,10 @@ static void *aligned(size_t bytes)
         return tp_fail_memory();
     size_t alignment = whole >= HUGE_FROM ? 2 << 20 : ALIGNMENT;
     whole = (whole + alignment - 1) / alignment * alignment;
-    void *p = aligned_alloc(alignment, whole);
-    if (!p)
+    void *p;
+    if (posix_memalign(&p, alignment, TP_WATCHED ? bytes : whole) != 0)
         return tp_fail(TP_ERR_RUNTIME, "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate %zu bytes. Error code 12 (Cannot allocate memory)", bytes);
-    if (alignment > ALIGNMENT)
+    if (!TP_WATCHED && alignment > ALIGNMENT)
         madvise(p, whole, MADV_HUGEPAGE);
     tp_count_allocation(1);
     return p;
@@ -69,7 +69,7 @@ static void *aligned(size_t bytes)
 
 void *tp_block_new(size_t bytes)
 {
-    if (bytes < CACHE_FROM || bytes > (size_t)1 << 60)
+    if (TP_WATCHED || bytes < CACHE_FROM || bytes > (size_t)1 << 60)
         return aligned(bytes ? bytes : 1);
 
     size_t rounded;
@@ -93,7 +93,7 @@ void tp_block_free(void *block, size_t bytes)
     if (!block)
         return;
     tp_count_allocation(-1);
-    if (bytes >= CACHE_FROM) {
+    if (!TP_WATCHED && bytes >= CACHE_FROM) {
         size_t rounded;
         int c = class_of(bytes, &rounded);
         bool kept = false;

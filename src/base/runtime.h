@@ -84,6 +84,14 @@ static inline void tp_count_allocation(int change)
         atomic_fetch_add_explicit(&tp_the_runtime.allocations_live, change, memory_order_relaxed);
 }
 
+/* Under AddressSanitizer no cache keeps what was freed and blocks have their exact size: it must see every use after the
+ * end of a thing, and past its end. */
+#ifdef __SANITIZE_ADDRESS__
+enum { TP_WATCHED = 1 };
+#else
+enum { TP_WATCHED = 0 };
+#endif
+
 /* Counts the thread's recycled structs back to the allocator; called by the thread's end and by leak checks. */
 TP_API void tp_thread_trim(void);
 /* Frees the caches of the runtime; what is counted elsewhere stays. For leak checks at the end of a program. */

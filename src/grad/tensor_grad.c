@@ -25,7 +25,7 @@ static tp_autograd *fresh(void)
 static void recycle(tp_autograd *a)
 {
     tp_thread *self = &tp_self;
-    if (self->free_count[FREE_SLOT] >= MOST_FREE) {
+    if (TP_WATCHED || self->free_count[FREE_SLOT] >= MOST_FREE) {
         tp_free(a);
         return;
     }

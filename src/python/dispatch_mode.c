@@ -143,7 +143,10 @@ static PyObject *ask_mode(PyObject *op, PyObject *types, PyObject *args, PyObjec
         result = ask(mode, op, types, args, kwargs);
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
-        if (PyList_Append(stack, mode) < 0)
+        m = face_modes_for_writing();       /* a mode that came and went inside has tidied them away */
+        if (m && !m->dispatch)
+            m->dispatch = Py_NewRef(stack);
+        if (!m || PyList_Append(m->dispatch, mode) < 0)
             PyErr_Clear();
         note_stack();
         PyErr_Restore(type, value, traceback);
@@ -216,10 +219,8 @@ static const tp_layer dispatch_layer = {
 static PyObject *push(PyObject *module, PyObject *mode)
 {
     (void)module;
-    if (!tp_self.modes && !(tp_self.modes = PyMem_Calloc(1, sizeof(face_modes))))
-        return PyErr_NoMemory();
-    face_modes *m = tp_self.modes;
-    if ((!m->dispatch && !(m->dispatch = PyList_New(0))) || PyList_Append(m->dispatch, mode) < 0)
+    face_modes *m = face_modes_for_writing();
+    if (!m || (!m->dispatch && !(m->dispatch = PyList_New(0))) || PyList_Append(m->dispatch, mode) < 0)
         return NULL;
     note_stack();
     Py_RETURN_NONE;

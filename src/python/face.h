@@ -223,6 +223,7 @@ static inline bool face_overridden(PyObject *self)
     return ((face_overrides(self) & OVERRIDES_FUNCTION) && face_function_subclass_on()) || face_function_mode_active();
 }
 bool face_functions_init(PyObject *module);
+face_modes *face_modes_for_writing(void);           /* those of this thread, made when there are none; NULL: exception set */
 void face_modes_tidy(void);                         /* the modes of this thread back to NULL when all are empty */
 bool face_class_update(PyTypeObject *type);         /* fills `overrides` of a class of tensors */
 bool face_has_function(PyObject *o);                /* any object: does its type override functions? */

@@ -5,7 +5,7 @@
 #include "python/face.h"
 
 /* ---- modes of this thread ---- */
-static face_modes *modes_for_writing(void)
+face_modes *face_modes_for_writing(void)
 {
     if (!tp_self.modes && !(tp_self.modes = PyMem_Calloc(1, sizeof(face_modes))))
         PyErr_NoMemory();
@@ -27,7 +27,7 @@ void face_modes_tidy(void)
 static PyObject *push_mode(PyObject *self, PyObject *mode)
 {
     (void)self;
-    face_modes *m = modes_for_writing();
+    face_modes *m = face_modes_for_writing();
     if (!m || (!m->function && !(m->function = PyList_New(0))) || PyList_Append(m->function, mode) < 0)
         return NULL;
     Py_RETURN_NONE;
@@ -153,7 +153,7 @@ static PyObject *ask_mode(PyObject *callable, PyObject *types, PyObject *args, P
         PyObject *type, *value, *traceback;
         result = ask(mode, callable, types, args, kwargs);
         PyErr_Fetch(&type, &value, &traceback);
-        m = modes_for_writing();
+        m = face_modes_for_writing();
         if (m && !m->function)
             m->function = Py_NewRef(stack);
         if (!m || PyList_Append(m->function, mode) < 0)
@@ -242,7 +242,7 @@ static PyObject *set_function_state(PyObject *self, PyObject *state)
 {
     (void)self;
     long off = PyLong_AsLong(state);
-    face_modes *m = modes_for_writing();
+    face_modes *m = face_modes_for_writing();
     if (!m || (off == -1 && PyErr_Occurred()))
         return NULL;
     int before = m->function_off;
@@ -311,13 +311,13 @@ static PyObject *handle_function(PyObject *self, PyObject *args, PyObject *kwarg
 /* Runs a function with overriding by subclasses off. */
 static PyObject *call_disabled(PyObject *callable, PyObject *args, PyObject *kwargs)
 {
-    face_modes *m = modes_for_writing();
+    face_modes *m = face_modes_for_writing();
     if (!m)
         return NULL;
     int before = m->function_off;
     m->function_off = before > 1 ? before : 1;
     PyObject *result = PyObject_Call(callable, args, kwargs);
-    m = modes_for_writing();
+    m = face_modes_for_writing();
     if (m)
         m->function_off = before;
     face_modes_tidy();

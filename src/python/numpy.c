@@ -148,7 +148,7 @@ static PyObject *from_buffer(PyObject *module, PyObject *args, PyObject *kwargs)
         failed = PyErr_Format(PyExc_ValueError, "both buffer length (%zd) and count (%zd) must not be 0", b->len, count);
     else if (offset < 0 || offset >= b->len)
         failed = PyErr_Format(PyExc_ValueError, "offset (%zd bytes) must be non-negative and no greater than buffer length (%zd bytes) minus 1", offset, b->len);
-    else if (count > 0 && offset + count * item > b->len)
+    else if (count > 0 && count > (b->len - offset) / item)
         failed = PyErr_Format(PyExc_ValueError, "requested buffer length (%zd * %zd bytes) after offset (%zd bytes) must not be greater than actual buffer length (%zd bytes)", count, item, offset, b->len);
     else if (count < 0 && (b->len - offset) % item)
         failed = PyErr_Format(PyExc_ValueError, "buffer length (%zd bytes) after offset (%zd bytes) must be a multiple of element size (%zd)", b->len, offset, item);

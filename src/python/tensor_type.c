@@ -22,7 +22,7 @@ static void tensor_dealloc(PyObject *self)
         tp_tensor_unref(t);
     }
     Py_CLEAR(w->dict);
-    if (type == face.tensor && face.free_wrapper_count < MOST_FREE_WRAPPERS) {
+    if (!TP_WATCHED && type == face.tensor && face.free_wrapper_count < MOST_FREE_WRAPPERS) {
         w->tensor = (tp_tensor *)face.free_wrapper;
         face.free_wrapper = w;
         face.free_wrapper_count++;

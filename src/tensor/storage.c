@@ -26,7 +26,7 @@ static tp_storage *fresh(void)
 static void recycle(tp_storage *s)
 {
     tp_thread *t = &tp_self;
-    if (t->free_count[FREE_SLOT] >= MOST_FREE) {
+    if (TP_WATCHED || t->free_count[FREE_SLOT] >= MOST_FREE) {
         tp_block_free(s, sizeof *s);
         return;
     }

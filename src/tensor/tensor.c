@@ -26,7 +26,7 @@ static tp_tensor *fresh(void)
 static void recycle(tp_tensor *t)
 {
     tp_thread *self = &tp_self;
-    if (self->free_count[FREE_SLOT] >= MOST_FREE) {
+    if (TP_WATCHED || self->free_count[FREE_SLOT] >= MOST_FREE) {
         tp_free(t);
         return;
     }

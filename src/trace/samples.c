@@ -106,7 +106,8 @@ static tp_tensor *make_tensor(const tp_sample *s, const tp_sample_style *style, 
     tp_dtype d = s->kind == TP_SAMPLE_TENSOR ? (tp_dtype)s->dtype : TP_f32;
     if (s->kind == TP_SAMPLE_TENSOR) {
         ndim = s->count;
-        memcpy(size, s->size, (size_t)ndim * sizeof *size);
+        if (ndim)
+            memcpy(size, s->size, (size_t)ndim * sizeof *size);
         if (s->name && strcmp(s->name, "transposed") == 0)
             layout = TP_SAMPLE_TRANSPOSED;
         else if (s->name)
