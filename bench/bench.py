@@ -15,8 +15,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 GROUPS = ("startup", "overhead", "throughput")
 
 
-def run(command, group, threads):
-    environment = dict(os.environ, BENCH_THREADS=str(threads), OMP_NUM_THREADS=str(threads))
+def run(name, command, group, threads):
+    environment = dict(os.environ, BENCH_THREADS=str(threads), OMP_NUM_THREADS=str(threads), BENCH_MODULE=name)
+    if group == "startup":              # the import itself is measured: nothing may load the package before
+        command = command[:1]
     done = subprocess.run([*command, os.path.join(HERE, "measures.py"), group], env=environment, text=True, capture_output=True)
     rows = dict(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
     if done.returncode:
@@ -40,7 +42,7 @@ def main():
         best = {name: {} for name in providers}
         for _ in range(options.rounds):
             for name, command in providers.items():
-                for metric, value in run(command, group, options.threads).items():
+                for metric, value in run(name, command, group, options.threads).items():
                     best[name][metric] = min(value, best[name].get(metric, value))
         print(f"\n{group}, {options.threads} thread(s){'':>{40 - len(group)}}{'taper':>12}{'torch':>12}{'torch/taper':>13}")
         for metric, theirs in best["torch"].items():

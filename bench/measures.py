@@ -1,4 +1,5 @@
 """One provider's figures: best times of small programs, printed as JSON. Run by bench.py as `python measures.py GROUP`."""
+import importlib
 import json
 import os
 import sys
@@ -26,9 +27,8 @@ def statement(text, **names):
 
 def startup():
     started = time.perf_counter()
-    import torch
+    importlib.import_module(os.environ["BENCH_MODULE"])
     yield "import, ms", (time.perf_counter() - started) * 1e3
-    del torch
     with open("/proc/self/status") as status:
         yield "peak memory after import, MB", next(int(l.split()[1]) for l in status if l.startswith("VmHWM")) / 1024
 
