@@ -205,10 +205,9 @@ bool tp_run_view(const tp_op *op, const tp_value *arg, tp_value *result)
     const tp_tensor *self = arg[0].tensor;
     if (!op->infer(op, arg, &g))
         return false;
-    tp_tensor *view = tp_tensor_view(self, g.ndim, g.size, g.stride, g.offset);
+    tp_tensor *view = tp_tensor_view_as(self, &g);
     if (!view)
         return false;
-    view->dtype = g.dtype;
     *result = tp_of_tensor(view);
     return true;
 }

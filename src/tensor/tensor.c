@@ -194,7 +194,7 @@ tp_tensor *tp_tensor_new_scalar(tp_dtype d, tp_scalar value)
 }
 
 /* PyTorch's words for a view that looks beyond its storage. */
-static void *fail_bounds(const tp_tensor *base, int ndim, const int64_t *size, const int64_t *stride, int64_t offset, size_t end)
+static void *fail_bounds(const tp_tensor *base, tp_dtype d, int ndim, const int64_t *size, const int64_t *stride, int64_t offset, size_t end)
 {
     tp_text sizes = { 0 }, strides = { 0 };
     for (int i = 0; i < ndim; i++) {
@@ -203,22 +203,23 @@ static void *fail_bounds(const tp_tensor *base, int ndim, const int64_t *size, c
     }
     tp_fail(TP_ERR_RUNTIME, "setStorage: sizes [%s], strides [%s], storage offset %lld, and itemsize %zu requiring a storage size of %zu are "
             "out of bounds for storage of size %zu", tp_text_read(&sizes), tp_text_read(&strides), LL(offset),
-            tp_dtype_bytes((tp_dtype)base->dtype), end, base->storage->bytes);
+            tp_dtype_bytes(d), end, base->storage->bytes);
     tp_text_fini(&sizes);
     tp_text_fini(&strides);
     return NULL;
 }
 
-tp_tensor *tp_tensor_view(const tp_tensor *base, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
+/* Sizes, strides and offset count elements of `d`, which need not be the type of the base. */
+static tp_tensor *view_of_type(const tp_tensor *base, tp_dtype d, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
 {
     if (offset < 0)
         return tp_fail(TP_ERR_RUNTIME, "Tensor: invalid storage offset %lld", LL(offset));
-    size_t reach = span((tp_dtype)base->dtype, ndim, size, stride), start, end = 0;
-    bool fits = reach != SIZE_MAX && !__builtin_mul_overflow((size_t)offset, tp_dtype_bytes((tp_dtype)base->dtype), &start) &&
+    size_t reach = span(d, ndim, size, stride), start, end = 0;
+    bool fits = reach != SIZE_MAX && !__builtin_mul_overflow((size_t)offset, tp_dtype_bytes(d), &start) &&
                 !__builtin_add_overflow(start, reach, &end) && (!reach || end <= base->storage->bytes);
     if (!fits)
-        return fail_bounds(base, ndim, size, stride, offset, end);
-    tp_tensor *t = tp_tensor_take_storage(tp_storage_ref(base->storage), (tp_dtype)base->dtype, ndim, size, stride, offset);
+        return fail_bounds(base, d, ndim, size, stride, offset, end);
+    tp_tensor *t = tp_tensor_take_storage(tp_storage_ref(base->storage), d, ndim, size, stride, offset);
     if (t) {
         t->device = base->device;
         t->keys = (t->keys & TP_KEY_CONTIGUOUS) | (base->keys & TP_KEY_INFERENCE);
@@ -226,9 +227,14 @@ tp_tensor *tp_tensor_view(const tp_tensor *base, int ndim, const int64_t *size, 
     return t;
 }
 
+tp_tensor *tp_tensor_view(const tp_tensor *base, int ndim, const int64_t *size, const int64_t *stride, int64_t offset)
+{
+    return view_of_type(base, (tp_dtype)base->dtype, ndim, size, stride, offset);
+}
+
 tp_tensor *tp_tensor_view_as(const tp_tensor *base, const tp_geometry *g)
 {
-    return tp_tensor_view(base, g->ndim, g->size, g->stride, g->offset);
+    return view_of_type(base, (tp_dtype)g->dtype, g->ndim, g->size, g->stride, g->offset);
 }
 
 tp_tensor *tp_tensor_alias(const tp_tensor *base)
