@@ -21,7 +21,7 @@ TP_TEST(leaves_and_their_errors)
         TP_EXPECT_TEXT(test_node_name(y), "MulBackward0");
         TP_EXPECT_TEXT(test_node_name(x), "none");
         TP_EXPECT(!tp_set_requires_grad(whole, true));
-        TP_EXPECT_TEXT(tp_error_text(), "only Tensors of floating point dtype can require gradients");
+        TP_EXPECT_TEXT(tp_error_text(), "Only Tensors of floating point and complex dtype can require gradients");
         tp_error_clear();
         TP_EXPECT(tp_set_requires_grad(whole, false));
         TP_EXPECT(tp_set_requires_grad(y, true));
