@@ -120,6 +120,17 @@ static bool list_in(tp_arena *arena, const tp_value *item, uint32_t count, tp_va
     return true;
 }
 
+/* PyTorch's number of an element type; it also counts types that we do not have. */
+static bool numbered_dtype(const reader *r, long long number, tp_value *out)
+{
+    static const uint8_t dtype[] = { TP_u8, TP_i8, TP_i16, TP_i32, TP_i64, TP_f16, TP_f32, TP_f64, TP_DTYPE_NONE, TP_c64, TP_c128, TP_b8,
+                                     TP_DTYPE_NONE, TP_DTYPE_NONE, TP_DTYPE_NONE, TP_bf16 };
+    if (number < 0 || number >= (long long)TP_COUNT(dtype) || dtype[number] == TP_DTYPE_NONE)
+        return bad(r, "the number of an element type");
+    *out = tp_of_dtype((tp_dtype)dtype[number]);
+    return true;
+}
+
 static bool literal(reader *r, const tp_arg *a, tp_value *out)
 {
     spaces(r);
@@ -165,8 +176,9 @@ static bool literal(reader *r, const tp_arg *a, tp_value *out)
         if (after_float == r->at)
             return bad(r, "a default");
         bool whole = after_float == after_int && a->type != TP_TYPE_FLOAT;
-        *out = !whole ? tp_float(f) : a->type == TP_TYPE_FORMAT ? tp_of_format((tp_format)i)
-             : a->type == TP_TYPE_DTYPE ? tp_of_dtype((tp_dtype)i) : tp_int(i);         /* both numbered as PyTorch does */
+        if (whole && a->type == TP_TYPE_DTYPE)
+            return numbered_dtype(r, i, out) && (r->at = after_float);
+        *out = !whole ? tp_float(f) : a->type == TP_TYPE_FORMAT ? tp_of_format((tp_format)i) : tp_int(i);
         r->at = after_float;
     }
     return true;

@@ -77,7 +77,7 @@ TP_API TP_CHECK tp_tensor *tp_tensor_new_alike(const tp_tensor *x);
 TP_API TP_CHECK tp_tensor *tp_tensor_new_scalar(tp_dtype d, tp_scalar value);           /* 0-d */
 /* Shares the storage of `base`. Checks that it stays inside the storage. */
 TP_API TP_CHECK tp_tensor *tp_tensor_view(const tp_tensor *base, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
-TP_API TP_CHECK tp_tensor *tp_tensor_view_as(const tp_tensor *base, const tp_geometry *g);
+TP_API TP_CHECK tp_tensor *tp_tensor_view_as(const tp_tensor *base, const tp_geometry *g);     /* in the type of the geometry */
 TP_API TP_CHECK tp_tensor *tp_tensor_alias(const tp_tensor *base);      /* same geometry, same storage, no gradient data */
 TP_API TP_CHECK tp_tensor *tp_tensor_take_storage(tp_storage *s, tp_dtype d, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
 

@@ -201,6 +201,26 @@ out:
     tp_tensor_unref(t);
 }
 
+/* A view in another type: its sizes count its own elements. */
+TP_TEST(views_of_another_type_stay_inside)
+{
+    tp_geometry g = { .dtype = TP_f16, .ndim = 1, .size = { 8 }, .stride = { 1 } };
+    tp_tensor *t = tp_tensor_new(TP_f32, 1, (int64_t[]){ 4 }), *half = NULL, *wide = NULL;
+    TP_NEED(t && (half = tp_tensor_view_as(t, &g)));
+    TP_EXPECT(half->dtype == TP_f16 && half->numel == 8 && half->storage == t->storage);
+    g.size[0] = 9;
+    TP_EXPECT(!tp_tensor_view_as(t, &g));
+    g = (tp_geometry){ .dtype = TP_f64, .ndim = 1, .size = { 1 }, .stride = { 1 }, .offset = 1 };
+    TP_NEED(wide = tp_tensor_view_as(t, &g));
+    TP_EXPECT((char *)tp_tensor_data(wide) == (char *)tp_tensor_data(t) + 8);
+    g.offset = 2;
+    TP_EXPECT(!tp_tensor_view_as(t, &g));
+out:
+    tp_tensor_unref(wide);
+    tp_tensor_unref(half);
+    tp_tensor_unref(t);
+}
+
 /* ---- storages ---- */
 
 static void count_release(void *owner)
@@ -318,6 +338,6 @@ TP_TEST(device_names)
 
 TP_TEST_MAIN(TP_SWEPT(strides_row_major_and_channels_last), TP_SWEPT(layouts_are_recognised_and_kept),
              TP_SWEPT(strides_like_keeps_the_order_for_other_sizes), TP_SWEPT(view_strides_are_torchs), TP_SWEPT(errors_of_making),
-             TP_SWEPT(geometry_beyond_the_inline_dims), TP_SWEPT(resizing), TP_SWEPT(overlap_and_place),
+             TP_SWEPT(geometry_beyond_the_inline_dims), TP_SWEPT(resizing), TP_SWEPT(overlap_and_place), TP_SWEPT(views_of_another_type_stay_inside),
              TP_SWEPT(storages_keep_what_fits), TP_SWEPT(foreign_memory_is_released_once),
              TP_SWEPT(a_wrapped_tensor_holds_its_wrapper_while_shared), TP_SWEPT(device_names))

@@ -112,12 +112,8 @@ static tp_tensor *from_symbolic(const tp_sym_geometry *g, const tp_tensor *view_
 
 static tp_tensor *from_integers(const tp_geometry *g, const tp_tensor *view_of)
 {
-    if (view_of) {
-        tp_tensor *t = marked(tp_tensor_view_as(view_of, g), g->device);
-        if (t)
-            t->dtype = g->dtype;
-        return t;
-    }
+    if (view_of)
+        return marked(tp_tensor_view_as(view_of, g), g->device);
     tp_geometry bare = *g;
     bare.device = (tp_device){ TP_META, -1 };
     return marked(tp_tensor_new_as(&bare), g->device);
