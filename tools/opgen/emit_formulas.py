@@ -1,7 +1,7 @@
 """Functions over tensors: decompositions, lists of views, inverses, backward formulas with what they save, forward mode."""
 from .ast import Attr, Binary, Call, CFun, Literal, Mistake, Name, walk
 from .emit_infer import Rules, finish, needed_lets
-from .emit_sizes import Val, bare
+from .emit_values import Val, bare
 from .emit_tables import camel
 from .emit_tensors import Lazy, Tensors, tensor
 from .emit_text import Body, function, quote, used_prelude

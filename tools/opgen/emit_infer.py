@@ -1,6 +1,7 @@
 """Shape rules, checks and the choice of a form: the C functions that come from `check`, `result`, `let`."""
 from .ast import Binary, Call, Cond, Error, Like, List, Literal, Mistake, Name, Order, walk
-from .emit_sizes import CLASSES, Sizes, Val, bare
+from .emit_sizes import Sizes
+from .emit_values import CLASSES, Val, bare
 from .emit_text import Body, function, quote, used_prelude
 from .model import names_in
 

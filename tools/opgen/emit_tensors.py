@@ -3,7 +3,8 @@
 Numbers are tp_sym words. A tensor is a Val with `box`, the tp_value that is handed on, and `text`, the pointer that sizes
 are asked of; both are made when first asked for, so a formula unboxes only what it uses."""
 from .ast import Attr, Binary, Call, CFun, Cond, For, Index, List, Literal, Mistake, Name, Slice, Star, Unary, show
-from .emit_sizes import CTYPE, Sizes, Val, bare, declare
+from .emit_sizes import Sizes
+from .emit_values import CTYPE, Val, bare, declare
 from .emit_text import Body, quote
 from .overloads import NUMBERS, resolve
 
