@@ -18,6 +18,7 @@ static bool room_for(tp_thread *t, size_t bytes)
     char *grown = realloc(t->error_room ? t->error_text : NULL, bytes);
     if (!grown)
         return false;
+    tp_thread_note_end();
     t->error_text = grown;
     t->error_room = (uint32_t)bytes;
     return true;

@@ -32,6 +32,19 @@ void tp_thread_trim(void)
     tp_self.error_room = 0;
 }
 
+/* Another destructor may still free tensors after this one: the flag is down, so that they note the end again. */
+static void end_thread(void *unused)
+{
+    (void)unused;
+    tp_self.end_noted = false;
+    tp_thread_trim();
+}
+
+void tp_thread_note_end_now(void)
+{
+    tp_self.end_noted = pthread_setspecific(tp_the_runtime.thread_end, &tp_self) == 0;
+}
+
 void tp_runtime_trim(void)
 {
     tp_pool_stop();
@@ -59,7 +72,7 @@ static void in_child(void)
 
 __attribute__((constructor(101))) static void load(void)
 {
-    if (!tp_blocks_init() || !tp_pool_init())
+    if (!tp_blocks_init() || !tp_pool_init() || pthread_key_create(&tp_the_runtime.thread_end, end_thread) != 0)
         abort();        /* the process cannot even load: there is nobody to tell */
     pthread_atfork(before_fork, in_parent, in_child);
 }

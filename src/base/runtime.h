@@ -5,6 +5,7 @@
 #ifndef TP_BASE_RUNTIME_H
 #define TP_BASE_RUNTIME_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/error.h"
@@ -41,6 +42,7 @@ typedef struct tp_runtime {
     atomic_llong    allocation_fuse;        /* tests: the n-th allocation from now fails; negative: never */
     atomic_llong    allocations_live;       /* blocks handed out and not yet freed, while `counting` */
     bool            counting;               /* leak checks: a locked add at each allocation is worth 5 ns */
+    pthread_key_t   thread_end;             /* its destructor trims the thread that ends */
     int             instruction_set;        /* tp_isa, from CPUID or TAPER_ISA */
     int             default_dtype;          /* of float literals and factories; tp_dtype */
     atomic_int      deterministic;          /* use_deterministic_algorithms: 0 off, 1 on, 2 warn only */
@@ -70,6 +72,7 @@ typedef struct tp_thread {
     void    *fake;                          /* trace: the fake mode */
     void    *dying;                         /* grad: nodes whose last owner left, freed one after another */
     bool     burying;                       /* grad: the loop that frees them is running */
+    bool     end_noted;                     /* tp_thread_trim will run when the thread ends */
 } tp_thread;
 
 /* Both are hidden behind accessors for users of the shared library; inside it the thread struct is reached directly,
@@ -94,6 +97,13 @@ enum { TP_WATCHED = 0 };
 
 /* Counts the thread's recycled structs back to the allocator; called by the thread's end and by leak checks. */
 TP_API void tp_thread_trim(void);
+/* Whoever leaves memory in tp_self says so first, in whichever thread, ours or not: its end then trims it. */
+void tp_thread_note_end_now(void);
+static inline void tp_thread_note_end(void)
+{
+    if (TP_UNLIKELY(!tp_self.end_noted))
+        tp_thread_note_end_now();
+}
 /* Frees the caches of the runtime; what is counted elsewhere stays. For leak checks at the end of a program. */
 TP_API void tp_runtime_trim(void);
 

@@ -29,6 +29,7 @@ static void recycle(tp_autograd *a)
         tp_free(a);
         return;
     }
+    tp_thread_note_end();
     *(void **)a = self->free_list[FREE_SLOT];
     self->free_list[FREE_SLOT] = a;
     self->free_count[FREE_SLOT]++;

@@ -30,6 +30,7 @@ static void recycle(tp_storage *s)
         tp_block_free(s, sizeof *s);
         return;
     }
+    tp_thread_note_end();
     *(void **)s = t->free_list[FREE_SLOT];
     t->free_list[FREE_SLOT] = s;
     t->free_count[FREE_SLOT]++;

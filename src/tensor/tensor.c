@@ -30,6 +30,7 @@ static void recycle(tp_tensor *t)
         tp_free(t);
         return;
     }
+    tp_thread_note_end();
     *(void **)t = self->free_list[FREE_SLOT];
     self->free_list[FREE_SLOT] = t;
     self->free_count[FREE_SLOT]++;

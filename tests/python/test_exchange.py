@@ -71,3 +71,8 @@ def test_frombuffer():
     assert bytes(data) == b"aAcd" and x.numel() == 3
     with pytest.raises(ValueError, match="must be a multiple of element size"):
         torch.frombuffer(bytearray(3), dtype=torch.int16)
+
+
+def test_frombuffer_with_a_huge_count():
+    with pytest.raises(ValueError, match="must not be greater than actual buffer length"):
+        torch.frombuffer(bytearray(8), dtype=torch.float32, count=2**62)

@@ -83,3 +83,25 @@ def test_iteration():
         iter(torch.tensor(1))
     with pytest.raises(TypeError, match=r"len\(\) of a 0-d tensor"):
         len(torch.tensor(1))
+
+
+FITS = "Expected index [4, 2] to be no larger than self [2, 2] apart from dimension 1"
+
+
+@pytest.mark.parametrize("expression, text", [
+    ("x.gather(1, i)", "Size does not match at dimension 0 expected index [4, 2] to be no larger than self [2, 2] apart from dimension 1"),
+    ("x.scatter(1, i, 2.0)", FITS),
+    ("x.scatter(1, i, 2.0, reduce='add')", FITS),
+    ("x.scatter(1, i, y)", FITS + " and to be no larger size than src [4, 5]"),
+    ("x.scatter(1, i, y, reduce='add')", FITS + " and to be no larger size than src [4, 5]"),
+    ("x.scatter_add(1, i, y)", FITS + " and to be no larger size than src [4, 5]"),
+    ("x.scatter_reduce(1, i, y, 'sum')", FITS + " and to be no larger size than src [4, 5]"),
+    ("x.scatter_reduce(0, i[0], y, 'sum')", "Index tensor must have the same number of dimensions as self tensor"),
+    ("x.scatter_reduce(0, i[:1], y[None], 'sum')", "Index tensor must have the same number of dimensions as src tensor"),
+    ("x.scatter(0, i[:1].float(), 1.0, reduce='multiply')", "scatter(): Expected dtype int32/int64 for index"),
+])
+def test_index_larger_than_what_it_addresses(expression, text):
+    names = dict(fresh(), i=torch.zeros(4, 2, dtype=torch.int64), y=torch.ones(4, 5))
+    with pytest.raises(RuntimeError) as caught:
+        eval(expression, names)
+    assert str(caught.value) == text

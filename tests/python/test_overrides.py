@@ -141,3 +141,23 @@ def test_device_context():
     with torch.device("meta"):
         assert torch.ones(2).device.type == "meta" and torch.ones(2, device="cpu").device.type == "cpu"
     assert torch.ones(2).device.type == "cpu"
+
+
+def test_dispatch_mode_inside_another():
+    class Outer(TorchDispatchMode):
+        seen = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.seen += 1
+            with Inner():
+                return func(*args, **(kwargs or {}))
+
+    class Inner(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(2)
+    with Outer() as outer:
+        x + 1
+        x + 2
+    assert outer.seen == 2

@@ -332,3 +332,22 @@ def test_small_objects():
     assert torch.Size([2, 3]).numel() == 6 and type(torch.Size([2, 3]) + (1,)) is torch.Size and type(torch.Size([2, 3])[:1]) is torch.Size
     assert torch.promote_types(torch.int8, torch.uint8) is torch.int16 and torch.result_type(x, 1j) is torch.complex64
     assert torch.__version__ >= (2, 1) and torch.__version__ > "2.9" and torch.version.cuda is None
+
+
+def test_threads_that_end():
+    """Each leaves tensors to recycle and the text of an error; a leak check at the exit sees what their end forgets."""
+    import threading
+    texts = []
+
+    def work():
+        (torch.ones(3) + 1).sum()
+        try:
+            torch.ones(3).view(7)
+        except RuntimeError as error:
+            texts.append(str(error))
+
+    for _ in range(3):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert texts == ["shape '[7]' is invalid for input of size 3"] * 3
