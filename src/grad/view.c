@@ -213,7 +213,7 @@ static void slices_free(tp_grad_node *n)
 static const char *slices_name(const tp_grad_node *n)
 {
     (void)n;
-    return "CopySlices";
+    return "torch::autograd::CopySlices";
 }
 
 const tp_grad_kind tp_copy_slices_kind = { .apply = slices_apply, .release = slices_release, .free = slices_free, .name = slices_name };
