@@ -21,7 +21,7 @@ tp_grad_node *face_node_of(PyObject *o)
 }
 
 /* "AccumulateGrad" of "torch::autograd::AccumulateGrad". */
-static const char *short_name(const char *full)
+const char *face_node_title(const char *full)
 {
     const char *colon = strrchr(full, ':');
     return colon ? colon + 1 : full;
@@ -30,7 +30,7 @@ static const char *short_name(const char *full)
 /* The class of nodes of one name, "AddBackward0": a subclass of Node without additions. Borrowed. */
 static PyObject *node_class(const char *full)
 {
-    const char *name = short_name(full);
+    const char *name = face_node_title(full);
     PyObject *known = PyDict_GetItemString(face.node_classes, name);
     if (known)
         return known;
@@ -147,7 +147,7 @@ static int node_clear(PyObject *self)
 static PyObject *node_repr(PyObject *self)
 {
     tp_grad_node *n = face_node_of(self);
-    return PyUnicode_FromFormat("<%s object at %p>", short_name(n->kind->name(n)), self);
+    return PyUnicode_FromFormat("<%s object at %p>", face_node_title(n->kind->name(n)), self);
 }
 
 static PyObject *node_name(PyObject *self, PyObject *unused)

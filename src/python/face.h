@@ -238,6 +238,7 @@ PyObject *face_args_tuple(PyObject *self, PyObject *const *args, Py_ssize_t coun
 bool face_dispatch_init(PyObject *module);          /* dispatch_mode.c */
 bool face_unbox_results(const tp_op *op, PyObject *given, tp_value *result);   /* owned; false: exception set */
 bool face_ops_init(PyObject *module);               /* ops_namespace.c: torch.ops */
+const char *face_node_title(const char *full);         /* autograd.c: a node's name without its namespace */
 bool face_op_table_init(PyObject *module);             /* op_table.c */
 bool face_module_call_init(PyObject *module);          /* module_call.c */
 PyObject *face_overload(const tp_op *op);           /* the OpOverload of an op, one object while it lives */

@@ -47,7 +47,7 @@ static void collect(tp_tensor *t, suffixes *s)
     if (!tp_grad_fn(t, &node, &slot))
         tp_error_clear();
     if (node)
-        add_suffix(s, "grad_fn=<%s>", node->kind->name(node), "");
+        add_suffix(s, "grad_fn=<%s>", face_node_title(node->kind->name(node)), "");
     else if (tp_requires_grad(t))
         add_suffix(s, "requires_grad=True", "", "");
 }
