@@ -59,7 +59,6 @@ typedef struct tp_thread {
     tp_err   error;
     char    *error_text;                    /* owned or static; see error.c */
     uint32_t error_room;
-    uint32_t parallel_depth;
     void    *free_list[4];                  /* tensor, storage, list, tape node: recycled structs of this thread */
     uint32_t free_count[4];
     void    *modes;                         /* python: stacks of function and dispatch modes */

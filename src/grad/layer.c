@@ -314,8 +314,9 @@ static bool before_writes(const tp_op *op, const tp_value *arg, bool recording)
     if (op->variant == TP_OUT && recording)
         return tp_fail(TP_ERR_RUNTIME, "%s(): functions with out=... arguments don't support automatic differentiation, but one of the "
                        "arguments requires grad.", op->name);
-    if (op == &tp_op_resize_ && tp_requires_grad(arg[0].tensor))
-        return tp_fail(TP_ERR_RUNTIME, "cannot resize variables that require grad");
+    /* What such an op does to a tensor cannot be undone by a gradient: its entry's error speaks at the call. */
+    if (op->kind == TP_LIKE_METADATA && op->backward_error && tp_requires_grad(arg[0].tensor))
+        return tp_fail(TP_ERR_RUNTIME, "%s", op->backward_error);
     for (int i = 0; i < op->arg_count; i++)
         if (op->arg[i].written && arg[i].tag == TP_TENSOR && !tp_check_inplace(arg[i].tensor, recording))
             return false;

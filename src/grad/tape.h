@@ -84,7 +84,6 @@ typedef struct tp_autograd {
     tp_hook      *post_accumulate;  /* register_post_accumulate_grad_hook */
     tp_tensor    *view_base;        /* counted, may be NULL: the tensor this is a view of, never itself a view */
     uint32_t      view_version;     /* version at which grad_fn of a view was right */
-    int64_t       view_offset;      /* geometry seen from the base when the view was made */
     tp_tensor    *tangent;          /* counted, may be NULL: forward mode */
     tp_handle    *python;           /* counted, may be NULL: _backward_hooks dict and the like */
 } tp_autograd;

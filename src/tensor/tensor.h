@@ -33,7 +33,6 @@ enum {
     TP_KEY_SYMBOLIC = 1u << 17,         /* some size or stride is an expression */
     TP_KEY_CONTIGUOUS = 1u << 18,       /* row-major without gaps; kept by tensor.c */
     TP_KEY_NUMBER = 1u << 19,           /* a 0-d tensor that stands for a Python number: promotes as one */
-    TP_KEY_OVERLAP_FREE = 1u << 20,     /* no two elements share memory; kept by tensor.c */
 };
 
 typedef struct tp_tensor {
