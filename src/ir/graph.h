@@ -134,8 +134,8 @@ TP_API void tp_node_set_fact(tp_node *n, tp_value fact);                        
 TP_API void tp_node_set_origin(tp_node *n, tp_origin *o);                       /* borrows and counts; NULL is fine */
 TP_API void tp_node_move_before(tp_node *at, tp_node *n);                       /* n leaves its place and stands before `at` */
 TP_API void tp_node_erase(tp_node *n);                                          /* must have no users */
-/* Every reader of `old` reads `fresh` instead, unless `keep` says no; gives how many changed, -1: no memory. */
-TP_API int tp_node_replace_uses(tp_node *old, tp_node *fresh, bool (*keep)(tp_node *user, void *data), void *data);
+/* Every reader of `old` for which `choose` (may be NULL) says yes reads `fresh` instead; how many, -1: no memory. */
+TP_API int tp_node_replace_uses(tp_node *old, tp_node *fresh, bool (*choose)(tp_node *user, void *data), void *data);
 /* `v` with each node replaced by what `map` gives; the result is owned, none with the error set on failure. */
 typedef tp_value tp_map_node(tp_node *n, void *data);       /* gives an owned value */
 TP_API TP_CHECK bool tp_value_map_nodes(tp_value v, tp_map_node *map, void *data, tp_value *out);
