@@ -12,8 +12,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Lowest layer first: a file includes its own folder and those before it. docs/architecture.md has the same list.
-LAYERS = ["base", "sym", "tensor", "tile", "ops", "kernels", "grad", "ir", "pass", "trace", "aot", "fuse", "export", "jit",
-          "format", "gen", "cli", "python"]
+LAYERS = ["base", "format", "sym", "tensor", "tile", "ops", "kernels", "grad", "ir", "pass", "trace", "aot", "fuse", "export",
+          "jit", "gen", "cli", "python"]
 
 # Mutable data the build may have: the two structs of state; in the extension also what tools/writable.txt lists.
 STATE = {"tp_the_runtime", "tp_self"}

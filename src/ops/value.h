@@ -30,6 +30,7 @@ typedef struct tp_handle_type {
     bool (*equal)(const tp_handle *a, const tp_handle *b);
     uint64_t (*hash)(const tp_handle *h);
     bool (*repr)(const tp_handle *h, tp_text *out);
+    bool (*name)(const tp_handle *h, tp_text *out);     /* __name__; NULL: never a target of a node */
 } tp_handle_type;
 
 typedef struct tp_string {

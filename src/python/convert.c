@@ -413,8 +413,18 @@ static bool handle_repr(const tp_handle *h, tp_text *out)
     return utf8 || face_foreign();
 }
 
+static bool handle_name(const tp_handle *h, tp_text *out)
+{
+    PyObject *name = PyObject_GetAttrString(h->object, "__name__");
+    const char *utf8 = name ? PyUnicode_AsUTF8(name) : NULL;
+    if (utf8)
+        tp_text_add(out, "%s", utf8);
+    Py_XDECREF(name);
+    return utf8 || face_foreign();
+}
+
 static const tp_handle_type handle_type = {
-    .free = handle_free, .equal = handle_equal, .hash = handle_hash, .repr = handle_repr,
+    .free = handle_free, .equal = handle_equal, .hash = handle_hash, .repr = handle_repr, .name = handle_name,
 };
 
 static int to_handle(call_frame *f, PyObject *o, tp_value *out)

@@ -1,0 +1,434 @@
+/* graph.c - making graphs and nodes, and letting them go. */
+#include "ir/graph.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "ir/internal.h"
+#include "sym/env.h"
+
+enum { FIRST_SLAB = 16, LARGEST_SLAB = 4096 };
+
+const char *const tp_node_kind_names[] = {
+    [TP_PLACEHOLDER] = "placeholder", [TP_GET_ATTR] = "get_attr",       [TP_CALL_FUNCTION] = "call_function",
+    [TP_CALL_METHOD] = "call_method", [TP_CALL_MODULE] = "call_module", [TP_OUTPUT] = "output",
+    [TP_ROOT] = "root",
+};
+
+/* ---- origins ---- */
+tp_origin *tp_origin_new(void)
+{
+    tp_origin *o = tp_alloc_zero(sizeof *o);
+    if (o)
+        atomic_init(&o->refs, 1);
+    return o;
+}
+
+tp_origin *tp_origin_ref(tp_origin *o)
+{
+    tp_count_up(&o->refs);
+    return o;
+}
+
+static void unref_handle(tp_handle *h)
+{
+    if (h)
+        tp_value_unref((tp_value){ .tag = TP_HANDLE, .handle = h });
+}
+
+void tp_origin_unref(tp_origin *o)
+{
+    if (!o || !tp_count_down(&o->refs))
+        return;
+    if (o->stack_trace)
+        tp_value_unref((tp_value){ .tag = TP_STRING, .string = o->stack_trace });
+    unref_handle(o->module_stack);
+    tp_free(o);
+}
+
+/* ---- the graph ---- */
+tp_graph *tp_graph_new(void)
+{
+    tp_graph *g = tp_alloc_zero(sizeof *g);
+    if (!g)
+        return NULL;
+    atomic_init(&g->refs, 1);
+    tp_arena_init(&g->arena);
+    g->root.graph = g;
+    g->root.kind = TP_ROOT;
+    g->root.name = "";
+    g->root.target = tp_target_name("");
+    g->root.prev = g->root.next = g->insert = &g->root;
+    return g;
+}
+
+tp_graph *tp_graph_ref(tp_graph *g)
+{
+    tp_count_up(&g->refs);
+    return g;
+}
+
+static void node_fini(tp_node *n)
+{
+    tp_node_drop_args(n);
+    if (n->target.kind == TP_TARGET_HANDLE)
+        unref_handle(n->target.handle);
+    tp_value_unref(n->fact);
+    tp_origin_unref(n->origin);
+    unref_handle(n->type);
+    unref_handle(n->meta);
+}
+
+static uint32_t slab_size(uint32_t index)
+{
+    return index < 8 ? FIRST_SLAB << index : LARGEST_SLAB;
+}
+
+void tp_graph_unref(tp_graph *g)
+{
+    if (!g || !tp_count_down(&g->refs))
+        return;
+    for (uint32_t s = 0; s < g->slab_count; s++) {
+        uint32_t used = s + 1 < g->slab_count ? slab_size(s) : g->slab_used;
+        for (uint32_t i = 0; i < used; i++)
+            node_fini(&g->slab[s][i]);
+        tp_free(g->slab[s]);
+    }
+    tp_free(g->slab);
+    tp_text_map_fini(&g->names.used);
+    tp_text_map_fini(&g->names.base);
+    tp_shape_env_unref(g->env);
+    tp_arena_fini(&g->arena);
+    tp_free(g);
+}
+
+void *tp_graph_fail(tp_graph *g)
+{
+    if (g->failed == TP_ERR_NONE) {
+        const char *text = tp_error_text();
+        g->failed = tp_error_kind();
+        g->failure = tp_text_in(&g->arena, text, strlen(text));
+        if (!g->failure)
+            g->failed = TP_ERR_MEMORY;
+    }
+    return NULL;
+}
+
+bool tp_graph_check(const tp_graph *g)
+{
+    if (g->failed == TP_ERR_NONE)
+        return true;
+    return g->failed == TP_ERR_MEMORY ? tp_fail_memory() : tp_fail(g->failed, "%s", g->failure ? g->failure : "");
+}
+
+/* ---- nodes ---- */
+static tp_node *node_take(tp_graph *g)
+{
+    if (!g->slab_count || g->slab_used == slab_size(g->slab_count - 1)) {
+        if (g->slab_count == g->slab_room) {
+            uint32_t room = g->slab_room ? 2 * g->slab_room : 8;
+            tp_node **slab = tp_realloc_array(g->slab, room, sizeof *slab);
+            if (!slab)
+                return NULL;
+            g->slab = slab;
+            g->slab_room = room;
+        }
+        tp_node *fresh = tp_alloc_array(slab_size(g->slab_count), sizeof *fresh);
+        if (!fresh)
+            return NULL;
+        g->slab[g->slab_count++] = fresh;
+        g->slab_used = 0;
+    }
+    tp_node *n = &g->slab[g->slab_count - 1][g->slab_used++];
+    memset(n, 0, sizeof *n);
+    n->graph = g;
+    n->id = g->node_count++;
+    return n;
+}
+
+void tp_node_link(tp_node *at, tp_node *n)
+{
+    n->prev = at->prev;
+    n->next = at;
+    at->prev->next = n;
+    at->prev = n;
+}
+
+/* The arena's copy of a name target; the others count. */
+static bool target_keep(tp_graph *g, tp_target *t)
+{
+    if (t->kind == TP_TARGET_NAME)
+        return (t->name = tp_text_in(&g->arena, t->name, strlen(t->name)));
+    if (t->kind == TP_TARGET_HANDLE)
+        tp_count_up(&t->handle->refs);
+    return true;
+}
+
+static const char *name_for(tp_graph *g, tp_target target, const char *wish)
+{
+    if (wish)
+        return tp_graph_name(g, wish);
+    tp_text made = { 0 };
+    const char *name = tp_target_wish(target, &made) ? tp_graph_name(g, tp_text_read(&made)) : NULL;
+    tp_text_fini(&made);
+    return name;
+}
+
+tp_node *tp_node_new(tp_graph *g, tp_node_kind kind, tp_target target, const tp_value *arg, uint32_t arg_count,
+                     uint32_t keyword_count, const char *name)
+{
+    if (g->failed != TP_ERR_NONE)
+        return NULL;
+    const char *kept = name_for(g, target, name);
+    tp_node *n = kept ? node_take(g) : NULL;
+    if (!n)
+        return tp_graph_fail(g);
+    n->kind = (uint16_t)kind;
+    n->name = kept;
+    n->target = tp_target_name("");
+    if (!target_keep(g, &target))
+        return tp_graph_fail(g);
+    n->target = target;
+    if (!tp_node_set_args(n, arg, arg_count, keyword_count))
+        return tp_graph_fail(g);
+    tp_node_link(g->insert, n);
+    g->live_count++;
+    return n;
+}
+
+void tp_node_set_target(tp_node *n, tp_target target)
+{
+    if (!target_keep(n->graph, &target)) {
+        (void)tp_graph_fail(n->graph);
+        return;
+    }
+    if (n->target.kind == TP_TARGET_HANDLE)
+        unref_handle(n->target.handle);
+    n->target = target;
+}
+
+tp_node *tp_graph_placeholder(tp_graph *g, const char *name)
+{
+    return tp_node_new(g, TP_PLACEHOLDER, tp_target_name(name), NULL, 0, 0, name);
+}
+
+tp_node *tp_graph_call(tp_graph *g, const tp_op *op, const tp_value *arg, uint32_t arg_count)
+{
+    return tp_node_new(g, TP_CALL_FUNCTION, tp_target_op(op), arg, arg_count, 0, op->name);
+}
+
+tp_node *tp_graph_getitem(tp_graph *g, tp_node *of, int64_t index)
+{
+    if (!of)
+        return NULL;
+    tp_value arg[2] = { tp_of_node(of), tp_int(index) };
+    return tp_node_new(g, TP_CALL_FUNCTION, tp_target_builtin(tp_builtin_getitem), arg, 2, 0, "getitem");
+}
+
+tp_node *tp_graph_get_attr(tp_graph *g, const char *path)
+{
+    return tp_node_new(g, TP_GET_ATTR, tp_target_name(path), NULL, 0, 0, NULL);
+}
+
+tp_node *tp_graph_output(tp_graph *g, tp_value result)
+{
+    return tp_node_new(g, TP_OUTPUT, tp_target_name("output"), &result, 1, 0, "output");
+}
+
+/* ---- copies ---- */
+typedef struct copying {
+    tp_node **map;                  /* by id of the original */
+} copying;
+
+static tp_value mapped(tp_node *n, void *data)
+{
+    return tp_of_node(((copying *)data)->map[n->id]);
+}
+
+static tp_node *copy_node(tp_graph *g, const tp_node *n, copying *c)
+{
+    uint32_t count = n->arg_count + 2 * n->keyword_count;
+    tp_value *arg = count ? tp_alloc_array(count, sizeof *arg) : NULL;
+    if (count && !arg)
+        return tp_graph_fail(g);
+    tp_node *copy = NULL;
+    uint32_t done = 0;
+    while (done < count && tp_value_map_nodes(n->arg[done], mapped, c, &arg[done]))
+        done++;
+    if (done == count)
+        copy = tp_node_new(g, (tp_node_kind)n->kind, n->target, arg, n->arg_count, n->keyword_count, n->name);
+    else
+        (void)tp_graph_fail(g);
+    tp_values_unref(arg, done);
+    tp_free(arg);
+    if (!copy)
+        return NULL;
+    copy->flags = n->flags;
+    copy->fact = tp_value_ref(n->fact);
+    copy->origin = n->origin ? tp_origin_ref(n->origin) : NULL;
+    if ((copy->type = n->type))
+        tp_count_up(&n->type->refs);
+    if ((copy->meta = n->meta))
+        tp_count_up(&n->meta->refs);
+    return copy;
+}
+
+bool tp_graph_append(tp_graph *g, const tp_graph *from, tp_node **map, tp_value *output)
+{
+    copying c = { map };
+    tp_graph_each(from, n) {
+        if (n->kind == TP_OUTPUT) {
+            *output = tp_none();
+            return !n->arg_count || tp_value_map_nodes(n->arg[0], mapped, &c, output);
+        }
+        if (!(map[n->id] = copy_node(g, n, &c)))
+            return tp_graph_check(g);
+    }
+    *output = tp_none();
+    return true;
+}
+
+/* Names must come out the same, also those that a fresh namespace would have chosen otherwise. */
+static bool copy_names(tp_graph *to, const tp_graph *from)
+{
+    for (size_t i = 0; i < from->names.used.room; i++)
+        if (from->names.used.slot[i].text && !tp_text_map_put(&to->names.used, from->names.used.slot[i].text, 1))
+            return false;
+    for (size_t i = 0; i < from->names.base.room; i++)
+        if (from->names.base.slot[i].text &&
+            !tp_text_map_put(&to->names.base, from->names.base.slot[i].text, from->names.base.slot[i].value))
+            return false;
+    return true;
+}
+
+tp_graph *tp_graph_copy(const tp_graph *from)
+{
+    tp_graph *g = tp_graph_new();
+    copying c = { tp_alloc_array(from->node_count + 1, sizeof *c.map) };
+    bool ok = g && c.map;
+    if (ok && from->env)
+        g->env = tp_shape_env_ref(from->env);
+    if (ok)
+        tp_graph_each(from, n) {
+            if (!(ok = (c.map[n->id] = copy_node(g, n, &c))))
+                break;
+            c.map[n->id]->name = tp_text_in(&g->arena, n->name, strlen(n->name));
+            if (!(ok = c.map[n->id]->name))
+                break;
+        }
+    ok = ok && copy_names(g, from);
+    tp_free(c.map);
+    if (ok)
+        return g;
+    tp_graph_unref(g);
+    return NULL;
+}
+
+/* ---- reading ---- */
+tp_node *tp_graph_output_node(const tp_graph *g)
+{
+    for (tp_node *n = g->root.prev; n != &g->root; n = n->prev)
+        if (n->kind == TP_OUTPUT)
+            return n;
+    return NULL;
+}
+
+const tp_value *tp_node_keyword(const tp_node *n, const char *name)
+{
+    const tp_value *pair = n->arg + n->arg_count;
+    for (uint32_t k = 0; k < n->keyword_count; k++, pair += 2)
+        if (strcmp(pair[0].string->text, name) == 0)
+            return &pair[1];
+    return NULL;
+}
+
+void tp_value_each_node(tp_value v, void (*visit)(tp_node *n, void *data), void *data)
+{
+    if (v.tag == TP_NODE)
+        visit(v.node, data);
+    else if (v.tag >= TP_LIST && v.tag <= TP_SLICE)
+        for (uint32_t i = 0; i < v.list->count; i++)
+            tp_value_each_node(v.list->item[i], visit, data);
+}
+
+void tp_node_each_input(const tp_node *n, void (*visit)(tp_node *input, void *data), void *data)
+{
+    for (uint32_t i = 0; i < n->arg_count + 2 * n->keyword_count; i++)
+        tp_value_each_node(n->arg[i], visit, data);
+}
+
+bool tp_node_op_args(const tp_node *n, tp_value *out)
+{
+    assert(n->target.kind == TP_TARGET_OP);
+    const tp_op *op = n->target.op;
+    char name[128];
+    if (n->arg_count > op->positional_count)
+        return tp_fail(TP_ERR_TYPE, "%s() takes %d positional arguments, but the node '%s' gives %u",
+                       tp_op_full_name(op, name), op->positional_count, n->name, n->arg_count);
+    uint32_t found = 0;
+    for (int i = 0; i < op->arg_count; i++) {
+        const tp_arg *a = &op->arg[i];
+        const tp_value *keyword = n->keyword_count ? tp_node_keyword(n, a->name) : NULL;
+        if ((uint32_t)i < n->arg_count)
+            out[i] = n->arg[i];
+        else if (keyword)
+            out[i] = *keyword, found++;
+        else if (a->has_default)
+            out[i] = a->fallback;
+        else
+            return tp_fail(TP_ERR_TYPE, "%s() is missing value for argument '%s'", tp_op_full_name(op, name), a->name);
+    }
+    if (found != n->keyword_count)
+        return tp_fail(TP_ERR_TYPE, "%s() got an unexpected or repeated keyword argument at the node '%s'",
+                       tp_op_full_name(op, name), n->name);
+    return true;
+}
+
+bool tp_node_has_effect(const tp_node *n)
+{
+    if (n->kind == TP_PLACEHOLDER || n->kind == TP_OUTPUT || n->flags & TP_NODE_IMPURE)
+        return true;
+    if (n->kind != TP_CALL_FUNCTION || n->target.kind != TP_TARGET_OP)
+        return n->kind == TP_CALL_MODULE || n->kind == TP_CALL_METHOD;
+    const tp_op *op = n->target.op;
+    if (op->flags & (TP_OP_IO | TP_OP_RNG) || op->hidden_writes)
+        return true;
+    for (int i = 0; i < op->arg_count; i++)
+        if (op->arg[i].written)
+            return true;
+    return false;
+}
+
+static int each_handle_of(tp_value v, int (*visit)(tp_handle *h, void *data), void *data)
+{
+    int stop = 0;
+    if (v.tag == TP_HANDLE)
+        return visit(v.handle, data);
+    if (v.tag >= TP_LIST && v.tag <= TP_SLICE)
+        for (uint32_t i = 0; i < v.list->count && !stop; i++)
+            stop = each_handle_of(v.list->item[i], visit, data);
+    return stop;
+}
+
+int tp_graph_each_handle(const tp_graph *g, int (*visit)(tp_handle *h, void *data), void *data)
+{
+    int stop = 0;
+    for (uint32_t s = 0; s < g->slab_count; s++) {
+        uint32_t used = s + 1 < g->slab_count ? slab_size(s) : g->slab_used;
+        for (uint32_t i = 0; i < used && !stop; i++) {
+            const tp_node *n = &g->slab[s][i];
+            for (uint32_t k = 0; k < n->arg_count + 2 * n->keyword_count && !stop; k++)
+                stop = each_handle_of(n->arg[k], visit, data);
+            if (!stop && n->target.kind == TP_TARGET_HANDLE)
+                stop = visit(n->target.handle, data);
+            if (!stop && n->type)
+                stop = visit(n->type, data);
+            if (!stop && n->meta)
+                stop = visit(n->meta, data);
+            if (!stop)
+                stop = each_handle_of(n->fact, visit, data);
+        }
+    }
+    return stop;
+}
