@@ -39,7 +39,7 @@ def test_what_is_a_leaf():
         assert pytree.tree_is_leaf(leaf) and pytree.tree_flatten(leaf)[1].is_leaf()
     assert pytree.tree_leaves(taper.Size([1, 2])) == [1, 2]
     assert len(pytree.tree_leaves(taper.ones(2, 2).max(0))) == 2
-    assert pytree.tree_leaves([[1, 2], [3]], is_leaf=lambda x: isinstance(x, list) and len(x) == 2) == [[1, 2], 3]
+    assert pytree.tree_leaves([[1, 2], [3], 4], is_leaf=lambda x: isinstance(x, list) and len(x) == 2) == [[1, 2], 3, 4]
 
 
 def test_specs_are_values():
