@@ -68,7 +68,11 @@ tp_tensor *tp_fake_of(const tp_tensor *real)
 {
     tp_tensor *t = tp_tensor_take_storage(tp_storage_new_none(real->storage->bytes), (tp_dtype)real->dtype, real->ndim, real->size,
                                           real->stride, real->offset);
-    return marked(t, real->device);
+    if (marked(t, real->device) && tp_tensor_is_symbolic(real) && !attach(t, real->symbolic->size, real->symbolic->stride, real->symbolic->offset)) {
+        tp_tensor_unref(t);
+        return NULL;
+    }
+    return t;
 }
 
 tp_tensor *tp_fake_symbolic(const tp_tensor *real, tp_shape_env *env, const tp_sym *size)

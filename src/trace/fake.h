@@ -20,7 +20,7 @@ typedef struct tp_fake_mode {
 TP_API void tp_fake_enter(tp_fake_mode *m);
 TP_API void tp_fake_leave(tp_fake_mode *m);             /* must be the innermost */
 
-/* A fake of the same type, sizes, strides and device. */
+/* A fake of the same type, sizes (expressions too), strides and device, with a storage of its own and no history. */
 TP_API TP_CHECK tp_tensor *tp_fake_of(const tp_tensor *real);
 /* The same with symbolic sizes: `size` has one word per dim; strides follow the order of the real ones. Counts `env`. */
 TP_API TP_CHECK tp_tensor *tp_fake_symbolic(const tp_tensor *real, tp_shape_env *env, const tp_sym *size);

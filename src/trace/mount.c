@@ -41,6 +41,20 @@ bool tp_mount_next(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *
     return tp_call_below((tp_layer_id)m->layer, op, arg, result);
 }
 
+bool tp_mount_reopen(tp_mount *m, tp_mount_work *work, const tp_op *op, const tp_value *arg, tp_value *result, void *user)
+{
+    tp_mount **top = stack_of((tp_layer_id)m->layer), *inside = *top;
+    uint32_t active = tp_self.active, allowed = tp_self.allowed;
+    *top = m;
+    tp_self.active |= TP_LAYER_BIT(m->layer);
+    tp_self.allowed |= TP_LAYER_BIT(m->layer);
+    bool ok = work(op, arg, result, user);
+    *top = inside;
+    tp_self.active = active;
+    tp_self.allowed = allowed;
+    return ok;
+}
+
 /* Off the stack while it works, whatever happens inside. */
 static bool hand_to(tp_layer_id layer, const tp_op *op, const tp_value *arg, tp_value *result)
 {
