@@ -14,6 +14,7 @@ typedef struct tp_mount {
     /* Does its part of the call; goes on with tp_mount_next. */
     bool (*call)(struct tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result);
     uint8_t layer;                      /* TP_LAYER_TRACE_P, _TRACE_R, _JIT or _TRANSFORM */
+    bool    passes;                     /* of a tracer: what it calls meets the next tracer of its layer, as nothing else does */
 } tp_mount;
 
 TP_API void tp_mount_push(tp_mount *m, tp_layer_id layer);
