@@ -551,7 +551,7 @@ static tp_tensor *one_like(const tp_tensor *t)
             tp_scalar_write(tp_scalar_int(1), tp_tensor_data(one), (tp_dtype)t->dtype);
         return one;
     }
-    tp_value arg[6] = { tp_of_tensor(t), tp_none(), tp_none(), tp_none(), tp_none(), tp_of_format(TP_FORMAT_PRESERVE) }, result;
+    tp_value arg[6] = { tp_of_tensor(t), tp_none(), tp_none(), tp_none(), tp_bool(false), tp_of_format(TP_FORMAT_PRESERVE) }, result;
     return tp_call(op, arg, &result) ? result.tensor : NULL;
 }
 

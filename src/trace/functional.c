@@ -27,7 +27,7 @@ typedef struct step {
 
 typedef struct functional {     /* tp_tensor.extra of a wrapper */
     tp_attached attached;
-    const tp_functional *owner; /* borrowed, compared only */
+    uint64_t    owner;          /* id of its functionaliser */
     state      *state;          /* counted */
     step       *view;           /* counted, may be NULL: the base itself */
     tp_tensor  *value;          /* counted: what it showed at `generation` */
@@ -37,6 +37,7 @@ typedef struct functional {     /* tp_tensor.extra of a wrapper */
 
 struct tp_functional {
     tp_mount mount;
+    uint64_t id;                /* never given twice in a process: wrappers outlive their functionaliser */
 };
 
 enum { MOST_ARGS = 64, MOST_RESULTS = 64 };
@@ -99,7 +100,7 @@ static functional *functional_of(const tp_tensor *t)
 bool tp_is_functional(const tp_functional *f, const tp_tensor *t)
 {
     const functional *w = functional_of(t);
-    return w && w->owner == f;
+    return w && w->owner == f->id;
 }
 
 /* ---- making wrappers ---- */
@@ -115,7 +116,7 @@ static tp_tensor *wrapper_new(const tp_functional *f, state *s, step *view, tp_t
         step_unref(view);
         return NULL;
     }
-    *w = (functional){ .attached = { functional_free, functional_copy }, .owner = f, .state = s, .view = view,
+    *w = (functional){ .attached = { functional_free, functional_copy }, .owner = f->id, .state = s, .view = view,
                        .value = tp_tensor_ref(value), .generation = s->generation };
     face->extra = w;
     return face;
@@ -669,6 +670,7 @@ tp_functional *tp_functional_new(void)
     if (f) {
         f->mount.call = functional_call;
         f->mount.passes = true;
+        f->id = atomic_fetch_add(&tp_the_runtime.sequence, 1);
     }
     return f;
 }
@@ -720,7 +722,7 @@ bool tp_functional_unwrap(tp_functional *f, tp_value v, tp_value *out)
 tp_functional_changes tp_functional_changes_of(const tp_functional *f, const tp_tensor *wrapper)
 {
     const functional *w = functional_of(wrapper);
-    if (!w || w->owner != f)
+    if (!w || w->owner != f->id)
         return (tp_functional_changes){ 0 };
     const state *s = w->state;
     return (tp_functional_changes){ .data = s->writes > 0, .metadata = w->metadata, .storage = w->storage,
