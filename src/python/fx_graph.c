@@ -466,7 +466,10 @@ static PyObject *graph_copy(PyObject *self, PyObject *const *args, Py_ssize_t co
  * the caller's business. */
 static PyObject *copied(PyObject *self, PyObject *unused)
 {
-    (void)unused;
+    PyObject *checked = fx_graph_lint(self, unused);        /* a copy follows the order of the nodes */
+    if (!checked)
+        return NULL;
+    Py_DECREF(checked);
     fx_graph *o = (fx_graph *)Py_TYPE(self)->tp_alloc(Py_TYPE(self), 0);
     if (!o)
         return NULL;

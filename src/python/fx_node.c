@@ -560,6 +560,7 @@ static PyGetSetDef node_attributes[] = {
     { "_erased", get_erased, NULL, NULL, NULL },
     { "_input_nodes", get_input_nodes, NULL, NULL, NULL },
     { "all_input_nodes", get_all_input_nodes, NULL, NULL, NULL },
+    { "__dict__", PyObject_GenericGetDict, NULL, NULL, NULL },
     { 0 },
 };
 static PyMemberDef node_members[] = {
@@ -588,6 +589,8 @@ PyTypeObject *fx_make_type(PyObject *module, PyType_Spec *spec, const char *attr
     PyObject *type = PyType_FromModuleAndSpec(module, &named, NULL);
     if (type && PyModule_AddObjectRef(module, attribute, type) < 0)
         Py_CLEAR(type);
+    if (type)                   /* messages name it as they name classes written in Python */
+        ((PyTypeObject *)type)->tp_name = strrchr(spec->name, '.') + 1;
     return (PyTypeObject *)type;
 }
 

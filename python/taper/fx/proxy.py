@@ -26,8 +26,8 @@ def _user_stack():
     frame, found = sys._getframe(1), []
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module.startswith(here + ".") or module == here:
-            if found and frame.f_code.co_name == "trace":
+        if module.startswith(here + "."):
+            if frame.f_code.co_name == "trace":     # what is above called the tracer
                 break
         elif not module.startswith(here.rpartition(".")[0] + ".nn.modules.module"):
             found.append((frame, frame.f_lineno))
