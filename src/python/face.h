@@ -82,7 +82,9 @@ struct face_state {
         PyObject *list, *dict;      /* counted: immutable_list, immutable_dict */
         PyObject *side_effects;     /* counted: set of callables that may not be dropped */
         PyObject *tensor_meta;      /* counted: makes meta["tensor_meta"] of a tensor */
-        PyObject *codegen, *pytree_codegen;     /* counted: the classes whose code C prints alone */
+        PyObject *builtins;         /* counted dict: function -> index among tp_builtins */
+        PyObject *builtin_objects;  /* counted list: the functions by index; None: not found */
+        PyObject *name_owner;       /* counted: interned "_owning_module" */
     } fx;
     const tp_op *op_select, *op_slice, *op_unsqueeze, *op_alias, *op_index, *op_index_put, *op_copy, *op_fill, *op_expand,
                 *op_view;       /* borrowed, NULL where this build has none: what indexing calls */
