@@ -413,7 +413,8 @@ static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
         after_writes(op, arg);
     bool ok = (!is_view(op) || note_views(arg, result)) &&
               (n || (n = tp_op_node_new(op, arg, result_slots(op, result)))) && tp_op_node_save_results(n, result);
-    if (ok && op->result_count == 1 && result[0].tag == TP_TENSOR && !result[0].tensor->autograd && !n->op->nondifferentiable_results)
+    if (ok && op->result_count == 1 && result[0].tag == TP_TENSOR && !result[0].tensor->autograd &&
+        !n->op->nondifferentiable_results)
         return attach_only(n, result[0].tensor) || take_back(op, result);
     ok = ok && attach(n, op, result);
     if (n)

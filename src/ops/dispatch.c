@@ -128,7 +128,8 @@ static bool is_long(const tp_op *op, int64_t elements)
 {
     const tp_op *base = op->base ? op->base : op;
     return elements > (op->kind == TP_LIKE_CONTRACTION ? 1 << 14 : 1 << 16) && tp_the_runtime.python.release_gil &&
-           (base->kernel || base->pointwise || base->reducing) && !(op->flags & TP_OP_RUNTIME) && tp_the_runtime.python.may_touch();
+           (base->kernel || base->pointwise || base->reducing) && !(op->flags & TP_OP_RUNTIME) &&
+           tp_the_runtime.python.may_touch();
 }
 
 /* The arguments are held by a plain count taken first, so nothing inside comes near the steps that need the GIL. */

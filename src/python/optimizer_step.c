@@ -77,7 +77,8 @@ static PyObject *drop_gradients(PyObject *module, PyObject *given)
 /* ---- updates ---- */
 static bool add_by_name(PyObject *tensor, PyObject *other, PyObject *alpha)
 {
-    PyObject *method = PyObject_GetAttrString(tensor, "add_"), *args = PyTuple_Pack(1, other), *keywords = PyDict_New(), *done = NULL;
+    PyObject *method = PyObject_GetAttrString(tensor, "add_"), *args = PyTuple_Pack(1, other);
+    PyObject *keywords = PyDict_New(), *done = NULL;
     if (method && args && keywords && PyDict_SetItemString(keywords, "alpha", alpha) == 0)
         done = PyObject_Call(method, args, keywords);
     Py_XDECREF(method);
@@ -92,7 +93,8 @@ static bool add_scaled(PyObject *tensor, PyObject *other, PyObject *alpha)
     const tp_op *add = face.op_add_inplace;
     if (!add || !is_plain(tensor) || !is_plain(other) || !PyFloat_CheckExact(alpha))
         return add_by_name(tensor, other, alpha);
-    tp_value result, arg[3] = { tp_of_tensor(face_tensor(tensor)), tp_of_tensor(face_tensor(other)), tp_float(PyFloat_AS_DOUBLE(alpha)) };
+    tp_value result, arg[3] = { tp_of_tensor(face_tensor(tensor)), tp_of_tensor(face_tensor(other)),
+                                tp_float(PyFloat_AS_DOUBLE(alpha)) };
     if (!tp_call(add, arg, &result))
         return face_raise();
     tp_value_unref(result);
