@@ -115,43 +115,53 @@ static inline tp_value operand_value(PyObject *o)
     return face_is_fast(o) ? tp_of_tensor(face_tensor(o)) : tp_float(PyFloat_AS_DOUBLE(o));
 }
 
-/* Takes what the short way computed, and has the tape record it. */
-static PyObject *recorded(slot_op slot, PyObject *a, PyObject *b, tp_tensor *made)
+/* The short way of operands that the tape watches: computes, then has the tape record it. Apart, so that operands which
+ * nothing watches pay nothing for it. NULL without an exception: not for this way. */
+static __attribute__((noinline)) PyObject *taped_way(slot_op slot, tp_prim prim, PyObject *a, PyObject *b, const void *const *in)
 {
+    tp_tensor *x = face_tensor(a);
+    bool tensors = face_is_fast(b);
+    const tp_op *op;
+    if (!only_tape_watches(x->keys | (tensors ? face_tensor(b)->keys : 0)) || !(tensors || PyFloat_CheckExact(b)) ||
+        !(op = operator_op(slot)))
+        return NULL;
+    tp_tensor *made = tp_tensor_new_alike(x);
+    if (!made)
+        return face_raise();
+    tp_tile_run_small(prim, (tp_compute)own_compute(x->dtype), x->numel, tp_tensor_data(made), in);
     const tp_value arg[3] = { operand_value(a), operand_value(b), tp_int(1) };
-    if (tp_record_made(face.slot_op[slot], arg, made))
+    if (tp_record_made(op, arg, made))
         return face_wrap(made);
     tp_tensor_unref(made);
     return face_raise();
 }
 
 /* NULL without an exception: not for the short way. `into` is written instead of a new tensor when given. */
-static inline PyObject *short_way(slot_op slot, tp_prim prim, PyObject *a, PyObject *b, PyObject *into)
+static PyObject *short_way(slot_op slot, tp_prim prim, PyObject *a, PyObject *b, PyObject *into)
 {
     _Alignas(16) double numbers[SMALL_SCALAR];
     const void *in[2];
     if (!face_is_fast(a))
         return NULL;
     tp_tensor *x = face_tensor(a);
+    uint32_t keys = x->keys;
     int compute = own_compute(x->dtype);
     if (compute < 0 || (prim == TP_PRIM_div && compute > TP_COMPUTE_f64))
         return NULL;
     in[0] = tp_tensor_data(x);
-    bool tensors = face_is_fast(b);
-    uint32_t keys = x->keys | (tensors ? face_tensor(b)->keys : 0);
-    bool taped = !nothing_watches(keys);
-    if (taped && (into || !only_tape_watches(keys) || !(tensors || PyFloat_CheckExact(b)) || !operator_op(slot)))
-        return NULL;
-    if (tensors) {
+    if (face_is_fast(b)) {
         if (!both_plain(x, face_tensor(b)))
             return NULL;
         in[1] = tp_tensor_data(face_tensor(b));
+        keys |= face_tensor(b)->keys;
     } else {
         if (x->numel > SMALL_SCALAR || x->numel < 1 || !(x->keys & TP_KEY_CONTIGUOUS) || x->device.type ||
             !spread(b, x->dtype, x->numel, numbers))
             return NULL;
         in[1] = numbers;
     }
+    if (TP_UNLIKELY(!nothing_watches(keys)))
+        return into ? NULL : taped_way(slot, prim, a, b, in);
     if (into) {
         if (x->storage->kind == TP_MEMORY_MAPPED || ((x->keys & TP_KEY_INFERENCE) && !tp_self.inference_mode))
             return NULL;
@@ -164,7 +174,7 @@ static inline PyObject *short_way(slot_op slot, tp_prim prim, PyObject *a, PyObj
     if (!made)
         return face_raise();
     tp_tile_run_small(prim, (tp_compute)compute, x->numel, tp_tensor_data(made), in);
-    return TP_UNLIKELY(taped) ? recorded(slot, a, b, made) : face_wrap(made);
+    return face_wrap(made);
 }
 
 /* Up to 4x4 in f32: k in order with one rounding a step, as the large kernels do. */
