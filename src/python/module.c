@@ -74,6 +74,7 @@ static bool (*const parts[])(PyObject *module) = {
     face_module_call_init,
     face_dispatch_init,
     face_library_init,
+    face_optimizer_init,
 };
 
 static int module_exec(PyObject *module)
