@@ -1,7 +1,7 @@
 """torch.func: grad, vjp, functionalize, functional_call; values against plain autograd, words against PyTorch's."""
 import pytest
 import taper
-from taper.func import functional_call, functionalize, grad, grad_and_value, jvp, vjp, vmap
+from taper.func import functional_call, functionalize, grad, grad_and_value, jacrev, jvp, vjp, vmap
 
 
 def test_grad():
@@ -48,6 +48,18 @@ def test_vjp():
     # A pullback called inside another level.
     _, pull = vjp(lambda x: x ** 3, x)
     assert grad(lambda c: (pull(c)[0] * x).sum())(taper.ones(2)).tolist() == [3, 24]
+
+
+def test_jacrev():
+    x = taper.tensor([1.0, 2.0, 3.0])
+    assert jacrev(lambda x: x * x)(x).tolist() == [[2, 0, 0], [0, 4, 0], [0, 0, 6]]
+    assert jacrev(jacrev(lambda x: (x ** 3).sum()))(x).tolist() == [[6, 0, 0], [0, 12, 0], [0, 0, 18]]
+    j = jacrev(lambda x, y: {"a": x.sum() * y}, argnums=(0, 1))(x, x)
+    assert j["a"][0].tolist() == [[1] * 3, [2] * 3, [3] * 3] and j["a"][1].tolist() == [[6, 0, 0], [0, 6, 0], [0, 0, 6]]
+    j, aux = jacrev(lambda x: (x[:2], x), has_aux=True)(x)
+    assert j.tolist() == [[1, 0, 0], [0, 1, 0]] and aux is not None
+    with pytest.raises(RuntimeError, match="expected f"):
+        jacrev(lambda x: 3)(x)
 
 
 @pytest.mark.parametrize("f, text", [
