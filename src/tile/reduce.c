@@ -6,7 +6,7 @@
 #include "base/runtime.h"
 #include "tile/job.h"
 
-enum { GROUP = 16, LEVELS = 44, FEW_OUTPUTS = 8, MOST_PARTS = 64, WORTH_SPLITTING = 32768, CHUNK = 16384 };
+enum { GROUP = 16, WHOLE = 64, LEVELS = 44, FEW_OUTPUTS = 8, MOST_PARTS = 64, WORTH_SPLITTING = 32768, CHUNK = 16384 };
 
 /* The fold of some blocks of one output. */
 typedef struct partial {
@@ -295,23 +295,30 @@ static void fold_one(const tp_job *job, int64_t n, const char *x, int64_t positi
         p->index = position + index_of(job, n, x, p->value);
 }
 
+/* n elements where they lie: the primitive knows the tree over blocks too. */
+static void fold_whole(const tp_job *job, int64_t n, const char *x, char *to)
+{
+    job->frame->set->fold[job->compute][job->fold](n, to, x);
+}
+
 /* Folds blocks [first, last) of the output whose operands begin at `base`. */
 static partial fold_blocks(const tp_job *job, tp_tile_state *t, char *const *base, int64_t first, int64_t last)
 {
     _Alignas(64) char together[TP_BLOCK * 16], prepared[TP_BLOCK * 16];
-    tp_fold_fn *fold = job->frame->set->fold[job->compute][job->fold];
-    bool bare = job->in_place && job->compute == job->frame->compute && !job->shift &&
-                (job->kind <= TP_REDUCE_min || job->kind == TP_REDUCE_mean);
     cascade c;
     c.count = 0;
+    if (job->whole) {
+        partial p;
+        int64_t position = first * TP_BLOCK, n = (last - first) * TP_BLOCK;
+        n = n < job->count - position ? n : job->count - position;
+        fold_whole(job, n, base[job->outputs] + position * job->bytes, p.value);
+        return p;
+    }
     for (int64_t block = first; block < last; block++) {
         int64_t position = block * TP_BLOCK, n = job->count - position;
         n = n < TP_BLOCK ? n : TP_BLOCK;
         partial p;
-        if (bare)
-            fold(n, p.value, base[job->outputs] + position * job->frame->bytes);
-        else
-            fold_one(job, n, load_block(job, t, base, position, n, together), position, &p, prepared);
+        fold_one(job, n, load_block(job, t, base, position, n, together), position, &p, prepared);
         if (last - first == 1)
             return p;
         cascade_push(job, &c, p);
@@ -446,6 +453,20 @@ static void reduce_group(const tp_job *job, tp_tile_state *t, char **at, int64_t
     }
 }
 
+/* `count` neighbouring outputs of sequences that are folded where they lie; they are finished and stored together. */
+static void reduce_whole(const tp_job *job, char *const *at, int64_t count)
+{
+    _Alignas(64) char values[WHOLE * 16], converted[WHOLE * 16];
+    int inner = job->kept->ndim - 1;
+    int64_t size = (int64_t)tp_dtype_bytes((tp_dtype)job->kept->dtype[0]);
+    for (int64_t i = 0; i < count; i++)
+        fold_whole(job, job->count, at[1] + i * job->kept->stride[1][inner], values + i * job->bytes);
+    tp_job_finish(job, count, values);
+    job->frame->set->store[job->compute][job->kept->dtype[0]](count, converted, values);
+    tp_patch patch = { 1, count, 0, job->kept->stride[0][inner] };
+    tp_patch_move(job->frame->set, (size_t)size, at[0], &patch, converted, 0, size);
+}
+
 typedef struct outputs {
     const tp_job *job;
     int64_t per_chunk;                  /* outputs of a chunk, or blocks of a part */
@@ -473,13 +494,17 @@ static void run_outputs(void *work, int64_t index, int64_t count)
     end = end < job->kept->elements ? end : job->kept->elements;
     for (int64_t i = index * o->per_chunk; i < end; i += together) {
         seek_output(job, i, at);
-        if (!o->grouped) {
+        if (!o->grouped && !job->whole) {
             reduce_one(job, &t, at);
             continue;
         }
+        int64_t most = job->whole ? WHOLE : GROUP;
         together = row - i % row < end - i ? row - i % row : end - i;
-        together = together < GROUP ? together : GROUP;
-        reduce_group(job, &t, at, together);
+        together = together < most ? together : most;
+        if (job->whole)
+            reduce_whole(job, at, together);
+        else
+            reduce_group(job, &t, at, together);
     }
 }
 
@@ -609,6 +634,7 @@ void tp_tile_reduce(const tp_tile_program *p, tp_reduction r, double parameter, 
     bool bare = p->step_count == 0 && p->input_count == 1 && p->output[0] == 0 &&
                 kept.dtype[input] == tp_compute_dtype(loop->compute);
     job.in_place = bare && over.ndim == 1 && over.stride[input][0] == frame.bytes;
+    job.whole = job.in_place && job.compute == loop->compute && (r <= TP_REDUCE_min || r == TP_REDUCE_mean);
     job.rows_in_place = bare && kept.stride[input][kept.ndim - 1] == frame.bytes;
     if (tp_columns_suit(&job))
         tp_columns_run(&job);

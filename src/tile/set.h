@@ -21,7 +21,7 @@ typedef void tp_convert_fn(int64_t n, void *to, const void *from);      /* dense
 typedef void tp_move_fn(int64_t rows, int64_t columns, char *to, int64_t to_row, int64_t to_column, const char *from,
                         int64_t from_row, int64_t from_column);
 
-/* Folds n <= TP_TILE elements to one, in the order that isa/fold.c draws; of none it makes the neutral element. */
+/* Folds n elements to one, in the order that isa/fold.c draws; of none it makes the neutral element. */
 typedef void tp_fold_fn(int64_t n, void *to, const void *from);
 enum { TP_FOLD_SUM, TP_FOLD_PROD, TP_FOLD_MAX, TP_FOLD_MIN, TP_FOLD_COUNT };
 
