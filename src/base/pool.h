@@ -14,6 +14,12 @@ typedef void tp_chunk_fn(void *work, int64_t index, int64_t count);
 
 /* Runs every chunk once and returns when all are done. How chunks are numbered must not depend on the thread count. */
 TP_API void tp_pool_run(int64_t count, tp_chunk_fn *chunk, void *work);
+
+/* Does chunks first <= i < last. Few chunks are claimed at a time near the end, many before: for chunks that are short and
+ * cheaper together. How they are put together depends on the threads, so results must not depend on it. */
+typedef void tp_range_fn(void *work, int64_t first, int64_t last);
+TP_API void tp_pool_run_ranges(int64_t count, tp_range_fn *range, void *work);
+
 TP_API int  tp_pool_threads(void);              /* how many threads a run may use now, at least 1 */
 TP_API void tp_pool_set_threads(int count);     /* torch.set_num_threads; 0: as many as the machine lends */
 TP_API void tp_pool_stop(void);                 /* ends the workers; they start again when needed */
