@@ -12,7 +12,7 @@
 #include "base/pool.h"
 #include "tile/job.h"
 
-enum { STRIP_BYTES = 1024, LEVELS = 44, MOST_PARTS = 16, LEAST_ROWS_SAVED = 64, WORTH_SPLITTING = 32768, CHUNK = 16384 };
+enum { LEVELS = 44, MOST_PARTS = 16, FEW_STRIPS = 8, NARROW = 256, LEAST_ROWS_SAVED = 64, WORTH_SPLITTING = 32768, CHUNK = 16384 };
 
 typedef struct strips {
     const tp_job *job;
@@ -20,13 +20,13 @@ typedef struct strips {
     int64_t along, count;               /* strips along the innermost kept dim, and in all */
     int64_t strips_per_chunk;
     int64_t parts, blocks_per_part;
-    char   *partial;                    /* [strip][part] rows of STRIP_BYTES, when there is more than one part */
+    char   *partial;                    /* [strip][part] rows of TP_STRIP, when there is more than one part */
 } strips;
 
 /* Strips combined as a binary counter: level l holds the fold of 2^l blocks. */
 typedef struct cascade {
     uint64_t count;
-    char     level[LEVELS][STRIP_BYTES];
+    char     level[LEVELS][TP_STRIP];
 } cascade;
 
 static void cascade_push(cascade *c, tp_tile_fn *step, int64_t n, const char *strip, size_t bytes)
@@ -74,7 +74,7 @@ static int64_t columns_of(const strips *s, int64_t strip)
 }
 
 /* Lanes of a block to its first one: runs together, then a tree. A lane that no row reached is neutral: left out. */
-static void fold_lanes(tp_tile_fn *step, int64_t n, int64_t rows, char (*lane)[TP_LANES][STRIP_BYTES])
+static void fold_lanes(tp_tile_fn *step, int64_t n, int64_t rows, char (*lane)[TP_LANES][TP_STRIP])
 {
     int reached[TP_RUNS];
     for (int r = 0; r < TP_RUNS; r++) {
@@ -106,12 +106,12 @@ static const char *load_row(const tp_job *job, tp_tile_state *t, char **at, int6
 
 /* One block of up to TP_BLOCK rows from position `first`, folded into lane[0][0]. */
 static void fold_block(const strips *s, tp_tile_state *t, char *const *base, int64_t first, int64_t rows, int64_t n,
-                       char (*lane)[TP_LANES][STRIP_BYTES])
+                       char (*lane)[TP_LANES][TP_STRIP])
 {
     const tp_job *job = s->job;
     const tp_plan *over = job->over;
     tp_tile_fn *step = tp_job_step(job);
-    _Alignas(64) char buffer[STRIP_BYTES * 4];
+    _Alignas(64) char buffer[TP_STRIP * 4];
     int inner = over->ndim - 1;
     _Alignas(16) char one[16];
     char *at[TP_TILE_OPERANDS];
@@ -141,7 +141,7 @@ static char *fold_part(const strips *s, int64_t strip, int64_t first, int64_t la
 {
     const tp_job *job = s->job;
     _Alignas(64) char scratch[TP_SCRATCH];
-    _Alignas(64) char lane[TP_RUNS][TP_LANES][STRIP_BYTES];
+    _Alignas(64) char lane[TP_RUNS][TP_LANES][TP_STRIP];
     tp_tile_state t;
     char *base[TP_TILE_OPERANDS];
     int inner = job->kept->ndim - 1;
@@ -152,8 +152,13 @@ static char *fold_part(const strips *s, int64_t strip, int64_t first, int64_t la
     tp_state_init(&t, job->frame, scratch);
     c->count = 0;
     for (int64_t block = first; block < last; block++) {
-        int64_t rows = job->count - block * TP_BLOCK;
-        fold_block(s, &t, base, block * TP_BLOCK, rows < TP_BLOCK ? rows : TP_BLOCK, n, lane);
+        int64_t rows = job->count - block * TP_BLOCK, stride = job->over->stride[job->outputs][0];
+        rows = rows < TP_BLOCK ? rows : TP_BLOCK;
+        if (job->rows_whole)
+            job->frame->set->fold_rows[job->compute][job->fold](rows, n, lane[0][0],
+                                                               base[job->outputs] + block * TP_BLOCK * stride, stride);
+        else
+            fold_block(s, &t, base, block * TP_BLOCK, rows, n, lane);
         cascade_push(c, tp_job_step(job), n, lane[0][0], (size_t)(n * job->bytes));
     }
     return cascade_finish(c, tp_job_step(job), n);
@@ -172,7 +177,7 @@ static void write_strip(const strips *s, int64_t strip, char *values)
     tp_job_finish(job, n, values);
     tp_dtype dtype = (tp_dtype)job->kept->dtype[0];
     int64_t size = (int64_t)tp_dtype_bytes(dtype);
-    _Alignas(64) char converted[STRIP_BYTES * 4];
+    _Alignas(64) char converted[TP_STRIP * 4];
     set->store[job->compute][dtype](n, converted, values);
     tp_patch patch = { 1, n, 0, job->kept->stride[0][inner] };
     tp_patch_move(set, (size_t)size, to[0], &patch, converted, 0, size);
@@ -197,12 +202,12 @@ static void run_part(void *work, int64_t index, int64_t count)
     int64_t blocks = (s->job->count + TP_BLOCK - 1) / TP_BLOCK;
     int64_t first = index % s->parts * s->blocks_per_part, last = first + s->blocks_per_part;
     char *result = fold_part(s, index / s->parts, first, last < blocks ? last : blocks, &c);
-    memcpy(s->partial + index * STRIP_BYTES, result, (size_t)(columns_of(s, index / s->parts) * s->job->bytes));
+    memcpy(s->partial + index * TP_STRIP, result, (size_t)(columns_of(s, index / s->parts) * s->job->bytes));
 }
 
 static void run_parts(strips *s)
 {
-    _Alignas(64) char partial[4 * MOST_PARTS * STRIP_BYTES];
+    _Alignas(64) char partial[FEW_STRIPS * MOST_PARTS * TP_STRIP];
     cascade c;
     s->partial = partial;
     tp_pool_run(s->count * s->parts, run_part, s);
@@ -210,7 +215,7 @@ static void run_parts(strips *s)
         int64_t n = columns_of(s, strip);
         c.count = 0;
         for (int64_t part = 0; part < s->parts; part++)
-            cascade_push(&c, tp_job_step(s->job), n, partial + (strip * s->parts + part) * STRIP_BYTES,
+            cascade_push(&c, tp_job_step(s->job), n, partial + (strip * s->parts + part) * TP_STRIP,
                          (size_t)(n * s->job->bytes));
         write_strip(s, strip, cascade_finish(&c, tp_job_step(s->job), n));
     }
@@ -219,19 +224,21 @@ static void run_parts(strips *s)
 void tp_columns_run(const tp_job *job)
 {
     int64_t inner = job->kept->size[job->kept->ndim - 1], blocks = (job->count + TP_BLOCK - 1) / TP_BLOCK;
-    strips s = { .job = job, .width = STRIP_BYTES / job->bytes, .parts = 1 };
+    strips s = { .job = job, .width = TP_STRIP / job->bytes, .parts = 1 };
     if (s.width > job->frame->tile)
         s.width = job->frame->tile;
+    int64_t elements = job->kept->elements * job->count, others = job->kept->elements / inner;
+    while (elements >= WORTH_SPLITTING && s.width * job->bytes > NARROW && (inner + s.width - 1) / s.width * others < FEW_STRIPS)
+        s.width /= 2;
     s.along = (inner + s.width - 1) / s.width;
-    s.count = s.along * (job->kept->elements / inner);
+    s.count = s.along * others;
     for (s.blocks_per_part = 1; (blocks + s.blocks_per_part - 1) / s.blocks_per_part > MOST_PARTS;)
         s.blocks_per_part *= 2;
     s.parts = (blocks + s.blocks_per_part - 1) / s.blocks_per_part;
-    if (s.count <= 4 && s.parts > 1 && job->kept->elements * job->count >= WORTH_SPLITTING) {
+    if (s.count < FEW_STRIPS && s.parts > 1 && elements >= WORTH_SPLITTING) {
         run_parts(&s);
         return;
     }
-    int64_t elements = job->kept->elements * job->count;
     int64_t chunks = elements < WORTH_SPLITTING ? 1 : elements / CHUNK;
     chunks = chunks > s.count ? s.count : chunks;
     s.strips_per_chunk = (s.count + chunks - 1) / chunks;

@@ -481,18 +481,17 @@ static void seek_output(const tp_job *job, int64_t index, char **at)
     tp_plan_seek(job->kept, 0, job->kept->ndim, index, at);
 }
 
-static void run_outputs(void *work, int64_t index, int64_t count)
+static void run_outputs(void *work, int64_t first, int64_t last)
 {
-    (void)count;
     const outputs *o = work;
     const tp_job *job = o->job;
     _Alignas(64) char scratch[TP_SCRATCH];
     tp_tile_state t;
     char *at[TP_TILE_OPERANDS];
     tp_state_init(&t, job->frame, scratch);
-    int64_t end = (index + 1) * o->per_chunk, row = job->kept->size[job->kept->ndim - 1], together = 1;
+    int64_t end = last * o->per_chunk, row = job->kept->size[job->kept->ndim - 1], together = 1;
     end = end < job->kept->elements ? end : job->kept->elements;
-    for (int64_t i = index * o->per_chunk; i < end; i += together) {
+    for (int64_t i = first * o->per_chunk; i < end; i += together) {
         seek_output(job, i, at);
         if (!o->grouped && !job->whole) {
             reduce_one(job, &t, at);
@@ -508,18 +507,19 @@ static void run_outputs(void *work, int64_t index, int64_t count)
     }
 }
 
-static void run_part(void *work, int64_t index, int64_t count)
+static void run_some_parts(void *work, int64_t from, int64_t to)
 {
-    (void)count;
     const outputs *o = work;
     const tp_job *job = o->job;
     _Alignas(64) char scratch[TP_SCRATCH];
     tp_tile_state t;
     char *at[TP_TILE_OPERANDS];
     tp_state_init(&t, job->frame, scratch);
-    seek_output(job, index / o->parts, at);
-    int64_t first = index % o->parts * o->per_chunk, last = first + o->per_chunk, blocks = block_count(job);
-    o->partial[index] = fold_blocks(job, &t, at, first, last < blocks ? last : blocks);
+    for (int64_t index = from; index < to; index++) {
+        seek_output(job, index / o->parts, at);
+        int64_t first = index % o->parts * o->per_chunk, last = first + o->per_chunk, blocks = block_count(job);
+        o->partial[index] = fold_blocks(job, &t, at, first, last < blocks ? last : blocks);
+    }
 }
 
 /* Few outputs of many elements: cut into parts of a power of two of blocks, nodes of the tree over all blocks. */
@@ -530,7 +530,7 @@ static void run_parts(outputs *o)
     char *at[TP_TILE_OPERANDS];
     cascade c;
     o->partial = partials;
-    tp_pool_run(job->kept->elements * o->parts, run_part, o);
+    tp_pool_run_ranges(job->kept->elements * o->parts, run_some_parts, o);
     for (int64_t i = 0; i < job->kept->elements; i++) {
         c.count = 0;
         for (int64_t part = 0; part < o->parts; part++)
@@ -556,6 +556,8 @@ static void run_job(const tp_job *job)
     outputs o = { .job = job, .per_chunk = CHUNK / TP_BLOCK, .grouped = group_suits(job) };
     int64_t elements = job->kept->elements * job->count, blocks = block_count(job);
     if (job->kept->elements < FEW_OUTPUTS && elements >= WORTH_SPLITTING && job->kind != TP_REDUCE_logsumexp) {
+        if (job->whole)
+            o.per_chunk *= 4;
         while ((blocks + o.per_chunk - 1) / o.per_chunk > MOST_PARTS)
             o.per_chunk *= 2;
         o.parts = (blocks + o.per_chunk - 1) / o.per_chunk;
@@ -566,7 +568,7 @@ static void run_job(const tp_job *job)
     o.per_chunk = (job->kept->elements + chunks - 1) / chunks;
     if (o.grouped)
         o.per_chunk = (o.per_chunk + GROUP - 1) / GROUP * GROUP;
-    tp_pool_run((job->kept->elements + o.per_chunk - 1) / o.per_chunk, run_outputs, &o);
+    tp_pool_run_ranges((job->kept->elements + o.per_chunk - 1) / o.per_chunk, run_outputs, &o);
 }
 
 /* Nothing to fold: the neutral element, or NaN where there is none. */
@@ -634,8 +636,10 @@ void tp_tile_reduce(const tp_tile_program *p, tp_reduction r, double parameter, 
     bool bare = p->step_count == 0 && p->input_count == 1 && p->output[0] == 0 &&
                 kept.dtype[input] == tp_compute_dtype(loop->compute);
     job.in_place = bare && over.ndim == 1 && over.stride[input][0] == frame.bytes;
-    job.whole = job.in_place && job.compute == loop->compute && (r <= TP_REDUCE_min || r == TP_REDUCE_mean);
     job.rows_in_place = bare && kept.stride[input][kept.ndim - 1] == frame.bytes;
+    bool as_they_are = job.compute == loop->compute && (r <= TP_REDUCE_min || r == TP_REDUCE_mean);
+    job.whole = as_they_are && job.in_place;
+    job.rows_whole = as_they_are && job.rows_in_place && over.ndim == 1 && frame.set->fold_rows[job.compute][job.fold];
     if (tp_columns_suit(&job))
         tp_columns_run(&job);
     else

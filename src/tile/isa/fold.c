@@ -6,29 +6,39 @@
  *
  * Four runs side by side keep the adders busy. Lanes sit in as many vectors as the instruction set needs for 16 of them;
  * that is the whole difference between sets. A missing element is the neutral one, which changes nothing. */
-#include "tile/isa/isa.h"
+#include "tile/isa/fold.h"
 
-enum { LANES = 16, RUNS = 4, RUN = TP_TILE / RUNS, LEVELS = 54 };
+enum { LEVELS = 54, GROUP_LEVEL = 3, GROUP = 1 << GROUP_LEVEL };
 
-/* The tree over blocks, of elements of type T: block(n, x) folds n <= TP_TILE of them. */
+/* The tree over blocks, of elements of type T: block(n, x) folds n <= TP_TILE of them. A group of blocks is a node of it. */
 #define FOLD_BLOCKS(name, T, block, combine)                                                                \
-    static void name(int64_t n, void *to, const void *from)                                                 \
+    static __attribute__((noinline)) T name##_long(int64_t n, const T *x)                                   \
     {                                                                                                       \
-        const T *x = from;                                                                                  \
-        T level[LEVELS];                                                                                    \
+        T level[LEVELS], value[GROUP];                                                                      \
         uint64_t count = 0;                                                                                 \
-        for (; n > TP_TILE; n -= TP_TILE, x += TP_TILE) {                                                   \
-            T value = block(TP_TILE, x);                                                                    \
-            int k = 0;                                                                                      \
-            for (uint64_t bit = count++; bit & 1; bit >>= 1, k++)                                           \
-                value = combine(level[k], value);                                                           \
-            level[k] = value;                                                                               \
+        for (int64_t blocks; n > TP_TILE; n -= blocks * TP_TILE, x += blocks * TP_TILE) {                   \
+            blocks = n > GROUP * TP_TILE ? GROUP : 1;                                                       \
+            for (int64_t i = 0; i < blocks; i++)                                                            \
+                value[i] = block(TP_TILE, x + i * TP_TILE);                                                 \
+            for (int64_t apart = 1; apart < blocks; apart *= 2)                                             \
+                for (int64_t i = 0; i < blocks; i += 2 * apart)                                             \
+                    value[i] = combine(value[i], value[i + apart]);                                         \
+            int k = blocks == GROUP ? GROUP_LEVEL : 0;                                                      \
+            for (uint64_t bit = count >> k; bit & 1; bit >>= 1, k++)                                        \
+                value[0] = combine(level[k], value[0]);                                                     \
+            level[k] = value[0];                                                                            \
+            count += (uint64_t)blocks;                                                                      \
         }                                                                                                   \
         T result = block(n, x);                                                                             \
         for (int k = 0; count; count >>= 1, k++)                                                            \
             if (count & 1)                                                                                  \
                 result = combine(level[k], result);                                                         \
-        *(T *)to = result;                                                                                  \
+        return result;                                                                                      \
+    }                                                                                                       \
+    static void name(int64_t n, void *to, const void *from)                                                 \
+    {                                                                                                       \
+        const T *x = from;                                                                                  \
+        *(T *)to = n <= TP_TILE ? block(n, x) : name##_long(n, x);                                          \
     }
 
 #define FOLD(name, T, first, op)                                                                            \
@@ -97,33 +107,7 @@ enum { LANES = 16, RUNS = 4, RUN = TP_TILE / RUNS, LEVELS = 54 };
     }                                                                                                       \
     FOLD_BLOCKS(name, T, name##_block, op##_one)
 
-#define SUM(a, b) ((a) + (b))
-#define SUM_one SUM
-#define PROD(a, b) ((a) * (b))
-#define PROD_one PROD
-/* A vector comparison gives lanes of all ones or none: choose by bits. NaN wins in both. */
-#define MAX(a, b) MASKED(a, b, ((a) > (b)) | ((a) != (a)))
-#define MIN(a, b) MASKED(a, b, ((a) < (b)) | ((a) != (a)))
-#define MAX_one(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
-#define MIN_one(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
-#define MASKED(a, b, mask)                                                                              \
-    __extension__({                                                                                     \
-        __typeof__((a) > (b)) m_ = (mask);                                                              \
-        (__typeof__(a))((m_ & (__typeof__(m_))(a)) | (~m_ & (__typeof__(m_))(b)));                      \
-    })
-
-FOLD(sum_f32, float, 0, SUM)
-FOLD(sum_f64, double, 0, SUM)
-FOLD(prod_f32, float, 1, PROD)
-FOLD(prod_f64, double, 1, PROD)
-FOLD(max_f32, float, -__builtin_inff(), MAX)
-FOLD(max_f64, double, -__builtin_inf(), MAX)
-FOLD(max_i64, int64_t, INT64_MIN, MAX)
-FOLD(min_f32, float, __builtin_inff(), MIN)
-FOLD(min_f64, double, __builtin_inf(), MIN)
-FOLD(min_i64, int64_t, INT64_MAX, MIN)
-FOLD(sum_u64, uint64_t, 0, SUM)
-FOLD(prod_u64, uint64_t, 1, PROD)
+FOLDS(FOLD)
 
 /* Not as vectors, for the reason complex.c gives. */
 #pragma GCC push_options
