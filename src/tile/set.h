@@ -25,7 +25,7 @@ typedef void tp_move_fn(int64_t rows, int64_t columns, char *to, int64_t to_row,
 typedef void tp_fold_fn(int64_t n, void *to, const void *from);
 /* Folds 1 <= rows <= TP_TILE rows of n elements, at most TP_STRIP bytes wide, to one row: each column as tp_fold_fn does. */
 typedef void tp_fold_rows_fn(int64_t rows, int64_t n, void *to, const void *from, int64_t stride);
-enum { TP_STRIP = 1024 };
+enum { TP_STRIP = 4096 };
 enum { TP_FOLD_SUM, TP_FOLD_PROD, TP_FOLD_MAX, TP_FOLD_MIN, TP_FOLD_COUNT };
 
 typedef struct tp_tile_set {

@@ -4,7 +4,8 @@
  *     row 16   x x x x x x x x ──► lane 0          read and written once for four rows
  *     row 1    x x x x x x x x ──► lane 1
  *
- * A lane that no row reaches is neutral: it is left out. */
+ * A lane that no row reaches is neutral: it is left out. Lanes do not lie a power of two apart: they would share one set of
+ * the first cache. */
 #include "tile/isa/fold.h"
 
 enum { TOGETHER = 4, UNROLL = 4 };
@@ -45,7 +46,8 @@ enum { TOGETHER = 4, UNROLL = 4 };
     }                                                                                                                   \
     static void name(int64_t rows, int64_t n, void *to, const void *from, int64_t stride)                               \
     {                                                                                                                   \
-        _Alignas(64) T lane[RUNS][LANES][TP_STRIP / sizeof(T)];                                                         \
+        _Alignas(64) T lanes[RUNS * LANES * (TP_STRIP + 64) / sizeof(T)];                                               \
+        int64_t pitch = (n * (int64_t)sizeof(T) / 64 * 64 + 64) / (int64_t)sizeof(T);                                   \
         int reached[RUNS];                                                                                              \
         for (int r = 0; r < RUNS; r++) {                                                                                \
             int64_t left = rows - r * RUN;                                                                              \
@@ -53,21 +55,22 @@ enum { TOGETHER = 4, UNROLL = 4 };
             reached[r] = left < LANES ? (int)left : LANES;                                                              \
             for (int l = 0; l < reached[r]; l++) {                                                                      \
                 const char *row = (const char *)from + (r * RUN + l) * stride;                                          \
+                T *lane = lanes + (r * LANES + l) * pitch;                                                              \
                 int64_t i = l;                                                                                          \
                 for (; i + (TOGETHER - 1) * LANES < left; i += TOGETHER * LANES, row += TOGETHER * LANES * stride)      \
-                    name##_lane(TOGETHER, n, lane[r][l], row, LANES * stride, i == l);                                  \
+                    name##_lane(TOGETHER, n, lane, row, LANES * stride, i == l);                                        \
                 for (; i < left; i += LANES, row += LANES * stride)                                                     \
-                    name##_lane(1, n, lane[r][l], row, 0, i == l);                                                      \
+                    name##_lane(1, n, lane, row, 0, i == l);                                                            \
             }                                                                                                           \
         }                                                                                                               \
         for (int apart = 1; apart < RUNS; apart *= 2)                                                                   \
             for (int r = 0; r < RUNS; r += 2 * apart)                                                                   \
                 for (int l = 0; l < reached[r + apart]; l++)                                                            \
-                    name##_meet(n, lane[r][l], lane[r + apart][l]);                                                     \
+                    name##_meet(n, lanes + (r * LANES + l) * pitch, lanes + ((r + apart) * LANES + l) * pitch);         \
         for (int half = LANES / 2; half; half /= 2)                                                                     \
             for (int l = 0; l < half && l + half < reached[0]; l++)                                                     \
-                name##_meet(n, lane[0][l], lane[0][l + half]);                                                          \
-        __builtin_memcpy(to, lane[0][0], (size_t)n * sizeof(T));                                                        \
+                name##_meet(n, lanes + l * pitch, lanes + (l + half) * pitch);                                          \
+        __builtin_memcpy(to, lanes, (size_t)n * sizeof(T));                                                             \
     }
 
 FOLDS(FOLD_ROWS)
