@@ -36,6 +36,7 @@ struct tp_pool {
     int64_t      share;             /* a claim takes this part of what is left; 0: one chunk */
     tp_range_fn *range;
     void        *work;
+    atomic_int   caller_core;       /* where the run was started */
     atomic_int   helpers_wanted;    /* how many workers may join this run */
     atomic_int   sleeping;
     atomic_flag  taken;
@@ -105,8 +106,23 @@ static void work_on(struct tp_pool *p, int64_t count, tp_range_fn *range, void *
         range(work, first, last);
 }
 
+/* On a busy machine a worker is often woken on the caller's own core, and sleeps too soon for the scheduler to part them:
+ * the run would have one core. So it moves on its own; its affinity is the same again afterwards. */
+static void leave_core(int core)
+{
+    cpu_set_t all, others;
+    if (sched_getcpu() != core || sched_getaffinity(0, sizeof all, &all) != 0)
+        return;
+    others = all;
+    CPU_CLR(core, &others);
+    if (CPU_COUNT(&others) && sched_setaffinity(0, sizeof others, &others) == 0)
+        (void)sched_setaffinity(0, sizeof all, &all);
+}
+
 static void join_run(struct tp_pool *p)
 {
+    if (atomic_load(&p->open))
+        leave_core(atomic_load(&p->caller_core));
     atomic_fetch_add(&p->inside, 1);
     if (atomic_load(&p->open) && atomic_fetch_sub(&p->helpers_wanted, 1) > 0)
         work_on(p, p->count, p->range, p->work);
@@ -179,6 +195,7 @@ static void run_shared(int64_t count, int64_t share, tp_range_fn *range, void *w
     p->share = share * threads;
     p->range = range;
     p->work = work;
+    atomic_store(&p->caller_core, sched_getcpu());
     atomic_store(&p->next, 0);
     atomic_store(&p->helpers_wanted, threads - 1);
     atomic_store(&p->open, 1);
