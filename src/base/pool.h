@@ -2,8 +2,9 @@
  *
  * Work is cut into chunks that are claimed from a counter; the caller claims too and waits only for chunks that were
  * claimed, so a busy core delays what it holds and nothing else. Workers spin for at most 20 microseconds after work,
- * then sleep: an idle pool uses no CPU. A worker that wakes on the caller's core moves to another it may use. Affinity and cgroup quota set how many there are. After fork the child forgets
- * the workers and starts its own when it first needs them. A split inside a chunk runs serially. */
+ * then sleep: an idle pool uses no CPU. A worker that wakes on the caller's core moves to another it may use. Affinity and
+ * cgroup quota set how many there are. After fork the child forgets the workers and starts its own when it first needs
+ * them. A split inside a chunk runs serially. */
 #ifndef TP_BASE_POOL_H
 #define TP_BASE_POOL_H
 
