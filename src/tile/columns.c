@@ -12,7 +12,8 @@
 #include "base/pool.h"
 #include "tile/job.h"
 
-enum { LEVELS = 44, MOST_PARTS = 16, FEW_STRIPS = 4, NARROW = 1024, LEAST_ROWS_SAVED = 64, WORTH_SPLITTING = 32768, CHUNK = 16384 };
+enum { LEVELS = 44, MOST_PARTS = 16, FEW_STRIPS = 4, NARROW = 1024 };
+enum { LEAST_ROWS_SAVED = 64, WORTH_SPLITTING = 32768, CHUNK = 16384 };
 
 typedef struct strips {
     const tp_job *job;
