@@ -1,7 +1,7 @@
 /* test.c - the runner behind test.h. With the argument --sweep it adds the allocation-failure sweep. */
 #include "base/test.h"
 
-enum { MOST_FAILURES = 10000000, SPARSE_STEP = 6 };
+enum { MOST_FAILURES = 10000000, SPARSE_STEP = 2 };
 
 static long long live(void)
 {

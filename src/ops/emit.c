@@ -287,7 +287,7 @@ tp_syms tp_syms_reduced(const tp_syms *sizes, const tp_ints *dims, bool keepdim,
 tp_ints tp_ints_broadcast(const tp_ints *a, const tp_ints *b, bool *bad)
 {
     tp_ints out = *a;
-    if (!tp_broadcast(&out.count, out.item, b->count, b->item)) {
+    if (*bad || !tp_broadcast(&out.count, out.item, b->count, b->item)) {
         out.count = 0;
         *bad = true;
     }

@@ -23,12 +23,9 @@
 #include "trace/fake.h"
 #include "trace/table.h"
 
-/* Ops that fail a check today, and why. One that passes must be taken off. */
+/* Ops that fail a check, and why. One that passes must be taken off. */
 static const struct known { const char *kind, *op, *reason; } known[] = {
     { "gradients", "aten::embedding", "by design the row of padding_idx gets no gradient" },
-    { "symbolic", "aten::diagonal_backward", "the shape rule does not compare grad_output with the sizes of the view" },
-    { "symbolic", "aten::select_backward", "as diagonal_backward" },
-    { "symbolic", "aten::slice_backward", "as diagonal_backward" },
 };
 
 /* The default generator is made on first use and stays: it is no leak. */
