@@ -26,16 +26,17 @@ class NumpyIsNotWatched:
         spec = importlib.util.find_spec("numpy")
         if spec is None:
             return None
-        execute, sanitizer = spec.loader.exec_module, ctypes.CDLL(None)
+        execute, process = spec.loader.exec_module, ctypes.CDLL(None)
+        look_away, look_again = (getattr(process, name) for name in ("__lsan_disable", "__lsan_enable"))
 
         def exec_module(module):
-            sanitizer.__lsan_disable()
+            look_away()
             try:
                 use_up_free_floats()
                 execute(module)
                 use_up_free_floats()
             finally:
-                sanitizer.__lsan_enable()
+                look_again()
 
         spec.loader.exec_module = exec_module
         return spec
