@@ -310,6 +310,6 @@ TP_TEST(folds_agree_in_every_set)
     }
 }
 
-TP_TEST_MAIN(TP_UNSWEPT(folds_agree_in_every_set), TP_UNSWEPT(kinds_do_not_see_the_layout), TP_UNSWEPT(scans_walk_each_line), TP_UNSWEPT(sums_follow_the_definition_in_every_layout), TP_UNSWEPT(sums_over_two_dims_apart),
-             TP_UNSWEPT(kinds_mean_what_they_say), TP_UNSWEPT(nothing_to_reduce),
-             TP_UNSWEPT(variance_is_accurate_far_from_zero), TP_UNSWEPT(integers_are_exact))
+TP_TEST_MAIN(TP_SWEPT(folds_agree_in_every_set), TP_SWEPT(kinds_do_not_see_the_layout), TP_SWEPT(scans_walk_each_line), TP_SWEPT(sums_follow_the_definition_in_every_layout), TP_SWEPT(sums_over_two_dims_apart),
+             TP_SWEPT(kinds_mean_what_they_say), TP_SWEPT(nothing_to_reduce),
+             TP_SWEPT(variance_is_accurate_far_from_zero), TP_SWEPT(integers_are_exact))

@@ -351,3 +351,17 @@ def test_threads_that_end():
         thread.start()
         thread.join()
     assert texts == ["shape '[7]' is invalid for input of size 3"] * 3
+
+
+def test_numbers_are_brought_to_the_common_type():
+    """A tensor without dims is a number among integers: it wraps as one. Observed on PyTorch 2.13."""
+    x = torch.tensor([1, 2, 200], dtype=torch.uint8)
+    assert torch.maximum(x, torch.tensor(-300)).tolist() == [212, 212, 212]
+    assert (x < torch.tensor(-300)).tolist() == [True, True, True]
+    assert (x.to(torch.int16) << 2**31).tolist() == [1, 2, 200]
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        x // torch.tensor(256)
+    assert torch.full((2,), 2**40, dtype=torch.bool).tolist() == [True, True]
+    h = x.half()
+    h[0] = 1e9
+    assert h[0].item() == float("inf")
