@@ -148,8 +148,9 @@ void tp_code_print(const tp_code *code, tp_text *text); /* a line an instruction
 /* ---- stack.c: what is on the stack ---- */
 typedef struct tp_stack_mark {
     int32_t position;               /* 0 is the bottom; equal to the depth: the value is still to be pushed */
+    int32_t level;                  /* marks below this one */
     bool    method;                 /* put there by LOAD_ATTR */
-    const struct tp_stack_mark *below;
+    const struct tp_stack_mark *below;      /* arena, may be NULL */
 } tp_stack_mark;
 typedef struct tp_stack {
     int32_t depth;                  /* values; -1: the instruction is never reached */
