@@ -66,6 +66,7 @@ struct face_state {
     tensor_object *free_wrapper;    /* linked through `tensor` */
     int free_wrapper_count;
     PyObject *function_sets, *method_sets, *nn_sets;    /* dicts: name -> op_set */
+    struct capture_state *capture;  /* owned, capture/frame311.c: NULL until the frame hook is first used */
     tp_print_options print_options;
     bool print_options_set;     /* false: the defaults */
     struct op_set *slot_set[64];    /* borrowed from the dicts: what operators call, NULL until first used */

@@ -205,6 +205,104 @@ static PyObject *print(PyObject *module, PyObject *o)
     return result;
 }
 
+/* ---- frames ---- */
+typedef struct watcher {
+    tp_capture capture;             /* first: the hook gives it back */
+    PyObject  *ask;                 /* borrowed: ask(code, arguments) */
+} watcher;
+
+/* None: run it; False: run it and all below plainly; a code: run that; (x,): the result is x. */
+static tp_frame_action on_frame(tp_capture *self, const tp_frame_entry *frame, PyObject **out)
+{
+    PyObject *arguments = PyTuple_New(frame->argument_count), *answer = NULL;
+    for (int k = 0; arguments && k < frame->argument_count; k++)
+        PyTuple_SET_ITEM(arguments, k, Py_NewRef(frame->argument[k]));
+    if (arguments)
+        answer = PyObject_CallFunctionObjArgs(((watcher *)self)->ask, (PyObject *)frame->code, arguments, NULL);
+    Py_XDECREF(arguments);
+    tp_frame_action action = TP_FRAME_CODE;
+    if (answer == Py_None || answer == Py_False)
+        action = answer == Py_None ? TP_FRAME_RUN : TP_FRAME_RUN_PLAIN;
+    else if (!answer || PyTuple_Check(answer)) {
+        action = TP_FRAME_RESULT;
+        *out = answer && PyTuple_GET_SIZE(answer) == 1 ? Py_NewRef(PyTuple_GET_ITEM(answer, 0)) : NULL;
+        if (answer && !*out)
+            PyErr_SetString(PyExc_ValueError, "a result is a tuple of one");
+    } else
+        *out = Py_NewRef(answer);
+    Py_XDECREF(answer);
+    return action;
+}
+
+/* _watch(ask, callable, *args, **kwargs): calls it with `ask` asked about each frame below. */
+static PyObject *watch(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    (void)module;
+    if (PyTuple_GET_SIZE(args) < 2) {
+        PyErr_SetString(PyExc_TypeError, "_watch wants a function to ask and one to call");
+        return NULL;
+    }
+    watcher w = { .capture.on_frame = on_frame, .ask = PyTuple_GET_ITEM(args, 0) };
+    PyObject *rest = PyTuple_GetSlice(args, 2, PyTuple_GET_SIZE(args));
+    if (!rest)
+        return NULL;
+    PyObject *result = NULL;
+    if (tp_capture_enter(&w.capture)) {
+        result = PyObject_Call(PyTuple_GET_ITEM(args, 1), rest, kwargs);
+        tp_capture_leave(&w.capture);
+    } else
+        (void)face_raise();
+    Py_DECREF(rest);
+    return result;
+}
+
+static PyObject *entered(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyLong_FromLong(tp_capture_entered());
+}
+
+typedef struct kept_object {
+    tp_code_cache cache;
+    PyObject *object;               /* counted */
+} kept_object;
+
+static void release_object(tp_code_cache *self)
+{
+    kept_object *k = (kept_object *)self;
+    Py_DECREF(k->object);
+    tp_free(k);
+}
+
+/* _keep(code, object): the code object keeps it alive; _kept(code) gives it back, or None. */
+static PyObject *keep(PyObject *module, PyObject *args)
+{
+    PyObject *o, *object;
+    PyCodeObject *code;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO", &o, &object) || !(code = code_of(o)))
+        return NULL;
+    kept_object *k = tp_alloc(sizeof *k);
+    if (!k)
+        return face_raise();
+    *k = (kept_object){ .cache.release = release_object, .object = Py_NewRef(object) };
+    if (!tp_code_cache_set(code, &k->cache))
+        return face_raise();
+    Py_RETURN_NONE;
+}
+
+static PyObject *kept(PyObject *module, PyObject *o)
+{
+    (void)module;
+    PyCodeObject *code = code_of(o);
+    if (!code)
+        return NULL;
+    tp_code_cache *cache = tp_code_cache_get(code);
+    if (cache && cache->release == release_object)
+        return Py_NewRef(((kept_object *)cache)->object);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     { "_decode", decode, METH_O, "the instructions of a code object as tuples" },
     { "_print", print, METH_O, "the instructions of a code object as text" },
@@ -213,6 +311,10 @@ static PyMethodDef functions[] = {
     { "_flattened", flattened, METH_O, "a code object whose arguments are all positional" },
     { "_swap_constant", swap_constant, METH_VARARGS, "a code object with one constant for another" },
     { "_twice", twice, METH_VARARGS, "a code object that runs another twice" },
+    { "_watch", (PyCFunction)(void (*)(void))watch, METH_VARARGS | METH_KEYWORDS, "call with a function asked about each frame" },
+    { "_entered", entered, METH_NOARGS, "how many captures are entered" },
+    { "_keep", keep, METH_VARARGS, "hang an object on a code object" },
+    { "_kept", kept, METH_O, "the object that hangs on a code object" },
     { NULL },
 };
 
