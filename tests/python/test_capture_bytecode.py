@@ -465,6 +465,19 @@ def test_appended_code():
     assert function.__code__.co_varnames == ("a", "b", "another", "total", "k")
 
 
+def test_code_from_nothing():
+    def show(*args, **kwargs):
+        return args, kwargs
+
+    show.m = lambda: "method"
+    cells = tuple(types.CellType(value) for value in (show, "x"))
+    function = types.FunctionType(_capture._built((1, 2), 3), {}, "made", None, cells)
+    for _ in range(12):
+        assert function() == [((), {}), (("x",), {}), ((1, 2), {}), ((), {"k": 3}), "method"]
+    names = [row[0] for row in _capture._decode(function.__code__)]
+    assert names[:2] == ["COPY_FREE_VARS", "RESUME"] and names.count("CALLEE") == 3     # two calls without arguments, one by tuple
+
+
 # ---- odd code ----
 def test_bad_code_is_an_error():
     def f(a):
@@ -484,6 +497,7 @@ def test_bad_code_is_an_error():
                                                               ("LOAD_FAST", 0), ("RETURN_VALUE", 0)],
                   [("LOAD_FAST", 0), ("BINARY_OP", 99), ("CACHE", 0), ("RETURN_VALUE", 0)],
                   [("LOAD_FAST", 0), ("JUMP_FORWARD", 1), ("EXTENDED_ARG", 0), ("RETURN_VALUE", 0)],
+                  [("LOAD_FAST", 0), ("RETURN_VALUE", 0)],          # no RESUME
                   [("EXTENDED_ARG", 255)] * 3 + [("LOAD_FAST", 0), ("RETURN_VALUE", 0)]):
         with pytest.raises(ValueError):
             _capture._roundtrip(units(*pairs))
@@ -491,6 +505,10 @@ def test_bad_code_is_an_error():
         _capture._roundtrip(code.replace(co_exceptiontable=b"\x81"))
     with pytest.raises(ValueError):
         _capture._roundtrip(code.replace(co_linetable=b"\x00"))
+    with pytest.raises(ValueError, match="cell"):
+        def g():
+            return code
+        _capture._roundtrip(g.__code__.replace(co_code=g.__code__.co_code[2:]))     # without its COPY_FREE_VARS
     with pytest.raises(TypeError):
         _capture._roundtrip(f)
 

@@ -13,6 +13,12 @@ pytestmark = pytest.mark.skipif(not _capture.available, reason="bytecode capture
 swap = _capture._swap_constant
 
 
+@pytest.fixture(autouse=True)
+def all_left():
+    yield
+    assert _capture._entered() == 0
+
+
 class Asker:
     """Logs the frames it is asked about; answers by the code's name."""
 
@@ -25,11 +31,7 @@ class Asker:
         return answer(code, arguments) if callable(answer) else answer
 
     def run(self, function, *args, **kwargs):
-        before = _capture._entered()
-        try:
-            return _capture._watch(self, function, *args, **kwargs)
-        finally:
-            assert _capture._entered() == before
+        return _capture._watch(self, function, *args, **kwargs)
 
 
 def eight(code, arguments):
@@ -393,6 +395,28 @@ def test_no_leak():
     assert not any(w() for w in watched)
     watched.clear()
     assert sys.getallocatedblocks() - before < 400
+
+
+def test_captures_overlap_in_threads():
+    """The first to enter leaves first: the hook stays for the other."""
+    first, second = Asker(callee=eight), Asker()
+    order = []
+
+    def below(name, gate):
+        gate.wait(20)
+        order.append(name)
+        return callee()
+
+    gates = [threading.Event(), threading.Event()]
+    results = {}
+    threads = [threading.Thread(target=lambda k=k, a=a: results.update({k: a.run(below, k, gates[k])}))
+               for k, a in enumerate((first, second))]
+    for t in threads:
+        t.start()
+    for k in (0, 1):
+        gates[k].set()
+        threads[k].join()
+    assert results == {0: 8, 1: 7} and order == [0, 1] and _capture._entered() == 0
 
 
 # ---- what hangs on code objects ----

@@ -7,14 +7,15 @@
  *
  * A frame may run another code: the same frame, when that is no generator and the interpreter's stack has room, else that
  * of a function made for it. It has the same arguments in the same order (tp_code_flatten_arguments keeps it) and the same
- * free variables; what does not fit is a RuntimeError. While captures are entered Python calls recurse in C, which the
+ * free variables; what does not fit is a RuntimeError (but a class body that finds no room runs as it was: replacements only
+ * make it quicker). While captures are entered Python calls recurse in C, which the
  * interpreter's own limit does not count in bytes: the hook raises RecursionError before the C stack ends.
  *
  * At that moment the arguments are bound and nothing has run: cells do not exist yet (an argument that will live in one is
  * still plain) and free variables are in the function's closure only.
  *
- * Owners: the caller of enter owns the tp_capture (usually on its C stack) and leaves it in the same thread, innermost
- * first, whether the call returned or raised. The GIL is held everywhere. On a Python we have no frame file for,
+ * Owners: the caller of enter owns the tp_capture (usually on its C stack) and leaves it in the same thread, whether the call
+ * returned or raised. The GIL is held everywhere. On a Python we have no frame file for,
  * tp_capture_enter fails with TP_ERR_UNIMPLEMENTED. */
 #ifndef TP_PYTHON_CAPTURE_FRAME_H
 #define TP_PYTHON_CAPTURE_FRAME_H

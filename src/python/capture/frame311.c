@@ -12,7 +12,7 @@
  * exchanged when there is room for the locals and stack of the new one. The frame is the topmost thing on the thread's data
  * stack, which is cut back to the frame's start when it ends, so it may grow there. Generators copy their frame into an
  * object sized by the function's code; they, and frames without room, run as a call of a new function. */
-#define _GNU_SOURCE                 /* pthread_getattr_np: where this thread's stack ends */
+#define _GNU_SOURCE 1               /* pthread_getattr_np: where this thread's stack ends */
 #include <pthread.h>
 
 #include "base/alloc.h"
@@ -249,8 +249,15 @@ bool tp_capture_enter(tp_capture *capture)
 void tp_capture_leave(tp_capture *capture)
 {
     PyInterpreterState *interpreter = PyInterpreterState_Get();
-    tp_self.capture = capture->outer;
-    tp_self.capture_off = capture->outer_off;
+    if (tp_self.capture == capture) {
+        tp_self.capture = capture->outer;
+        tp_self.capture_off = capture->outer_off;
+    }
+    for (tp_capture *c = tp_self.capture; c; c = c->outer)
+        if (c->outer == capture) {      /* generators may end their `with` blocks in another order than they began them */
+            c->outer = capture->outer;
+            c->outer_off = capture->outer_off;
+        }
     /* Whoever hooked in above us keeps calling us; with no capture entered we only pass on. */
     if (--face.capture->entered == 0 && _PyInterpreterState_GetEvalFrameFunc(interpreter) == hook) {
         face.capture->installed = false;

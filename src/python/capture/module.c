@@ -92,27 +92,64 @@ static PyObject *swap_constant(PyObject *module, PyObject *args)
     return face_raise();
 }
 
-/* _twice(code, name): a code that runs `code` twice in a row, its returns but the last replaced by jumps; `name` counts
- * nothing, it is a local added behind the others, so that locals move. For tests of appending. */
+/* _built(a, b): code of `lambda: [f(), f(x), f(*a), f(k=b), f.m()]` with f and x free, written from nothing and without marks,
+ * as a compiler writes it. */
+static bool build(tp_code *c, PyObject *a, PyObject *b)
+{
+    PyObject *f = PyUnicode_InternFromString("f"), *x = PyUnicode_InternFromString("x"), *m = PyUnicode_InternFromString("m");
+    PyObject *names = Py_BuildValue("(s)", "k");
+    bool ok = f && x && m && names;
+    if (!ok)
+        (void)face_foreign();
+    int32_t fs = ok ? tp_code_add_local(c, f, TP_LOCAL_FREE) : -1, xs = fs < 0 ? -1 : tp_code_add_local(c, x, TP_LOCAL_FREE);
+    ok = xs >= 0 && tp_code_append_prologue(c) &&
+         tp_code_append(c, TP_I_LOAD_DEREF, fs, NULL) >= 0 && tp_code_append(c, TP_I_CALL, 0, NULL) >= 0 &&
+         tp_code_append(c, TP_I_LOAD_DEREF, fs, NULL) >= 0 && tp_code_append(c, TP_I_LOAD_DEREF, xs, NULL) >= 0 &&
+         tp_code_append(c, TP_I_CALL, 1, NULL) >= 0 &&
+         tp_code_append(c, TP_I_LOAD_DEREF, fs, NULL) >= 0 && tp_code_append(c, TP_I_LOAD_CONST, 0, a) >= 0 &&
+         tp_code_append(c, TP_I_CALL_FUNCTION_EX, 0, NULL) >= 0 &&
+         tp_code_append(c, TP_I_LOAD_DEREF, fs, NULL) >= 0 && tp_code_append(c, TP_I_LOAD_CONST, 0, b) >= 0 &&
+         tp_code_append(c, TP_I_CALL, 1, names) >= 0 &&
+         tp_code_append(c, TP_I_LOAD_DEREF, fs, NULL) >= 0 && tp_code_append(c, TP_I_LOAD_ATTR, 0, m) >= 0 &&
+         tp_code_append(c, TP_I_CALL, 0, NULL) >= 0 &&
+         tp_code_append(c, TP_I_BUILD_LIST, 5, NULL) >= 0 && tp_code_append(c, TP_I_RETURN_VALUE, 0, NULL) >= 0;
+    Py_XDECREF(names);
+    Py_XDECREF(m);
+    Py_XDECREF(x);
+    Py_XDECREF(f);
+    return ok;
+}
+
+static PyObject *built(PyObject *module, PyObject *args)
+{
+    PyObject *a, *b;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO", &a, &b))
+        return NULL;
+    tp_code *c = tp_code_new();
+    if (c && build(c, a, b))
+        return encoded(c);
+    tp_code_free(c);
+    return face_raise();
+}
+
+/* _twice(code, name): code that runs `code` twice, the first time for its effects only. Its locals move behind a new one
+ * called `name`. For code without cells. */
 static bool append_twice(tp_code *out, const tp_code *c, PyObject *name, int32_t *map)
 {
     for (size_t k = 0; k < c->local_count; k++) {
-        bool argument = (int32_t)k < tp_code_arguments(c);
         if ((int32_t)k == tp_code_arguments(c) && tp_code_add_local(out, name, TP_LOCAL_PLAIN) < 0)
             return false;
-        map[k] = tp_code_add_local(out, c->local[k].name, c->local[k].kind);
-        if (map[k] < 0 || (argument && map[k] != (int32_t)k))
+        if ((map[k] = tp_code_add_local(out, c->local[k].name, c->local[k].kind)) < 0)
             return false;
     }
     int32_t first = tp_code_append_code(out, c, map), second = first < 0 ? -1 : tp_code_append_code(out, c, map);
-    if (second < 0)
-        return false;
     for (int32_t k = first; k < second; k++)
-        if (out->item[k].op == TP_I_RETURN_VALUE) {         /* what was returned stays below, unread */
+        if (out->item[k].op == TP_I_RETURN_VALUE) {     /* what was returned stays at the bottom of the stack, unread */
             out->item[k].op = TP_I_JUMP;
             out->item[k].target = second;
         }
-    return true;
+    return second >= 0;
 }
 
 static PyObject *twice(PyObject *module, PyObject *args)
@@ -310,6 +347,7 @@ static PyMethodDef functions[] = {
     { "_unmarked", unmarked, METH_O, "a code object encoded without marks of calls" },
     { "_flattened", flattened, METH_O, "a code object whose arguments are all positional" },
     { "_swap_constant", swap_constant, METH_VARARGS, "a code object with one constant for another" },
+    { "_built", built, METH_VARARGS, "a code object written from nothing" },
     { "_twice", twice, METH_VARARGS, "a code object that runs another twice" },
     { "_watch", (PyCFunction)(void (*)(void))watch, METH_VARARGS | METH_KEYWORDS, "call with a function asked about each frame" },
     { "_entered", entered, METH_NOARGS, "how many captures are entered" },
