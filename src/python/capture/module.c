@@ -19,21 +19,35 @@ static PyObject *encoded(tp_code *taken)
     return made ? (PyObject *)made : face_raise();
 }
 
-/* _roundtrip(code, fuse=-1): decoded and encoded again; fuse n: the n-th allocation from now fails. */
-static PyObject *roundtrip(PyObject *module, PyObject *args)
+static PyObject *roundtrip(PyObject *module, PyObject *o)
+{
+    (void)module;
+    PyCodeObject *code = code_of(o);
+    return code ? encoded(tp_code_decode(code)) : NULL;
+}
+
+/* _sweep(code, n): a round trip whose n-th allocation fails (negative: none): (did it succeed, blocks left behind). */
+static PyObject *sweep(PyObject *module, PyObject *args)
 {
     PyObject *o;
-    long long fuse = -1;
     PyCodeObject *code;
+    long long fuse;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O|L", &o, &fuse) || !(code = code_of(o)))
+    if (!PyArg_ParseTuple(args, "OL", &o, &fuse) || !(code = code_of(o)))
         return NULL;
+    tp_the_runtime.counting = true;
+    long long before = atomic_load(&tp_the_runtime.allocations_live);
     atomic_store(&tp_the_runtime.allocation_fuse, fuse);
-    tp_code *decoded = tp_code_decode(code);
-    PyCodeObject *made = decoded ? tp_code_encode(decoded) : NULL;
+    PyObject *made = encoded(tp_code_decode(code));
     atomic_store(&tp_the_runtime.allocation_fuse, -1);
-    tp_code_free(decoded);
-    return made ? (PyObject *)made : face_raise();
+    long long left = atomic_load(&tp_the_runtime.allocations_live) - before;
+    tp_the_runtime.counting = false;
+    bool done = made != NULL;
+    Py_XDECREF(made);
+    if (!done && !PyErr_ExceptionMatches(PyExc_MemoryError) && fuse >= 0)
+        return NULL;
+    PyErr_Clear();
+    return Py_BuildValue("OL", done ? Py_True : Py_False, left);
 }
 
 /* _unmarked(code): the same without CALLEE and "called", as code that is written anew has it. */
@@ -343,7 +357,8 @@ static PyObject *kept(PyObject *module, PyObject *o)
 static PyMethodDef functions[] = {
     { "_decode", decode, METH_O, "the instructions of a code object as tuples" },
     { "_print", print, METH_O, "the instructions of a code object as text" },
-    { "_roundtrip", roundtrip, METH_VARARGS, "a code object decoded and encoded again" },
+    { "_roundtrip", roundtrip, METH_O, "a code object decoded and encoded again" },
+    { "_sweep", sweep, METH_VARARGS, "a round trip in which an allocation fails" },
     { "_unmarked", unmarked, METH_O, "a code object encoded without marks of calls" },
     { "_flattened", flattened, METH_O, "a code object whose arguments are all positional" },
     { "_swap_constant", swap_constant, METH_VARARGS, "a code object with one constant for another" },
