@@ -345,9 +345,9 @@ CASES = [(loops, [(0,), (7,)]), (raising, [(0,), (1,), (2,), (3,), (4,)]), (mana
 
 def outcome(function, args):
     try:
-        return function(*args)
+        return "returned", function(*args)
     except Exception as e:
-        return type(e), str(e), [f.lineno - f.frame.f_code.co_firstlineno for f in inspect.getinnerframes(e.__traceback__)[1:]]
+        return "raised", type(e), str(e), [f.lineno - f.frame.f_code.co_firstlineno for f in inspect.getinnerframes(e.__traceback__)[1:]]
 
 
 @pytest.mark.parametrize("change", [_capture._roundtrip, _capture._unmarked, lambda c: _capture._roundtrip(_capture._unmarked(c))],

@@ -8,6 +8,7 @@ import weakref
 
 import pytest
 from taper._C import _capture
+from test_capture_bytecode import CASES, outcome
 
 pytestmark = pytest.mark.skipif(not _capture.available, reason="bytecode capture is not available on this Python")
 swap = _capture._swap_constant
@@ -192,6 +193,32 @@ def test_generators(answer):
 
     assert asker.run(drive) == (9, (1, 8, ()))
     assert asker.seen == ["drive", "numbers", "callee"]
+
+
+def test_generators_keep_their_names():
+    def numbers():
+        yield 7
+
+    numbers.__name__, numbers.__qualname__ = "renamed", "quite.renamed"
+    g = Asker(numbers=eight).run(numbers)
+    assert (g.__name__, g.__qualname__, next(g)) == ("renamed", "quite.renamed", 8)
+
+
+@pytest.mark.parametrize("change", [_capture._roundtrip, _capture._flattened, _capture._unmarked], ids=["same", "flat", "unmarked"])
+@pytest.mark.parametrize("case", CASES, ids=lambda c: getattr(c[0], "func", c[0]).__name__)
+def test_every_frame_runs_other_code(case, change):
+    """Programs of all kinds of code, the library they call among it, with each frame's code exchanged."""
+    made = {}
+
+    def ask(code, arguments):
+        if code not in made:
+            made[code] = change(code)
+        return made[code]
+
+    function, inputs = case
+    for args in inputs:
+        assert outcome(lambda *a: _capture._watch(ask, function, *a), args)[:3] == outcome(function, args)[:3]
+    assert made
 
 
 def test_coroutines():

@@ -149,6 +149,8 @@ static PyObject *call_new_function(tp_capture *c, const interpreter_frame *f, Py
     bool ok = function && (!f->f_func->func_closure || PyFunction_SetClosure(function, f->f_func->func_closure) == 0) &&
               call_arguments(f, code, &positional, &keywords);
     if (ok) {
+        /* a generator shows its function's name, which need not be its code's */
+        Py_SETREF(((PyFunctionObject *)function)->func_name, Py_NewRef(f->f_func->func_name));
         c->passing = code;
         result = PyObject_Call(function, positional, keywords);
         c->passing = NULL;
