@@ -78,8 +78,7 @@ static tp_instruction *append(decoder *d, tp_opcode op, int32_t arg, PyObject *o
     return i;
 }
 
-/* PUSH_NULL; SWAP n; … ; SWAP 2 puts the word under a value that is there: how the encoder writes CALLEE n - 1.
- * */
+/* PUSH_NULL; SWAP n; … ; SWAP 2 puts the word under a value that is there: how the encoder writes CALLEE n - 1. */
 static bool read_push_null(decoder *d)
 {
     const uint8_t *next = d->byte + 2 * (d->unit + 1);

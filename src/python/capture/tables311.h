@@ -10,8 +10,7 @@
 
 typedef tp_array(uint8_t) tp_byte_array;
 
-/* A unit's handler: here `target` and `depth` are CPython's own, a unit and a position with the words of calls counted.
- * */
+/* A unit's handler: here `target` and `depth` are CPython's own, a unit and a position with the words of calls counted. */
 TP_CHECK bool tp_positions_read(const uint8_t *at, size_t bytes, int32_t first_line, tp_position *unit, int32_t units);
 TP_CHECK bool tp_handlers_read(const uint8_t *at, size_t bytes, tp_handler *unit, int32_t units);
 
