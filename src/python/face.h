@@ -69,6 +69,7 @@ struct face_state {
     tensor_object *free_wrapper;    /* linked through `tensor` */
     int free_wrapper_count;
     PyObject *function_sets, *method_sets, *nn_sets;    /* dicts: name -> op_set */
+    struct capture_state *capture;  /* owned, capture/frame311.c: NULL until the frame hook is first used */
     tp_print_options print_options;
     bool print_options_set;     /* false: the defaults */
     struct op_set *slot_set[64];    /* borrowed from the dicts: what operators call, NULL until first used */
@@ -295,5 +296,6 @@ bool face_dlpack_init(PyObject *module);
 PyObject *face_from_dlpack(PyObject *o);            /* dlpack.c */
 PyObject *face_to_dlpack(PyObject *tensor);
 bool face_symbolic_init(PyObject *module);
+bool face_capture_init(PyObject *module);           /* capture/module.c */
 
 #endif

@@ -75,6 +75,7 @@ static bool (*const parts[])(PyObject *module) = {
     face_dispatch_init,
     face_library_init,
     face_optimizer_init,
+    face_capture_init,
 };
 
 static int module_exec(PyObject *module)
