@@ -188,7 +188,7 @@ out:
 static void put(tp_text *t, uint64_t value, int bytes)
 {
     for (int i = 0; i < bytes; i++) {
-        char byte = (char)(value >> 8 * i);
+        char byte = i < 8 ? (char)(value >> 8 * i) : 0;
         tp_text_put(t, &byte, 1);
     }
 }
