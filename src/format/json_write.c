@@ -27,7 +27,7 @@ static void open_container(tp_json_writer *w, const char *bracket)
 {
     before_item(w);
     tp_text_put(w->out, bracket, 1);
-    if (w->depth == TP_JSON_DEEPEST) {      /* a writer that nests deeper than any reader reads: no file should have it */
+    if (w->depth == TP_JSON_DEEPEST) { /* a writer that nests deeper than any reader reads: no file should have it */
         w->out->failed = true;
         tp_fail(TP_ERR_VALUE, "JSON: nested too deeply");
         return;
@@ -55,7 +55,11 @@ void tp_json_close_list(tp_json_writer *w) { close_container(w, "]"); }
 static size_t next_character(const unsigned char *s, size_t left, uint32_t *out)
 {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    size_t count = s[0] < 0x80 ? 1 : s[0] >= 0xf0 && s[0] < 0xf8 ? 4 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xc0 && s[0] < 0xe0 ? 2 : 0;
+    size_t count = s[0] < 0x80                   ? 1
+                   : s[0] >= 0xf0 && s[0] < 0xf8 ? 4
+                   : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+                   : s[0] >= 0xc0 && s[0] < 0xe0 ? 2
+                                                 : 0;
     uint32_t c = count == 1 ? s[0] : count ? s[0] & (0x7fu >> count) : 0;
     bool good = count && count <= left;
     for (size_t i = 1; good && i < count; i++) {

@@ -141,7 +141,9 @@ static PyObject *reader_get_all_records(PyObject *self, PyObject *unused)
     (void)unused;
     for (size_t i = 0; list && i < count; i++) {
         bool inside = strncmp(e[i].name, tp_zip_root(zip_of(self)), root) == 0 && e[i].name[root] == '/';
-        PyObject *text = PyUnicode_DecodeUTF8(e[i].name + (inside ? root + 1 : 0), (Py_ssize_t)strlen(e[i].name) - (inside ? (Py_ssize_t)root + 1 : 0), "replace");
+        PyObject *text = PyUnicode_DecodeUTF8(e[i].name + (inside ? root + 1 : 0),
+                                              (Py_ssize_t)strlen(e[i].name) - (inside ? (Py_ssize_t)root + 1 : 0),
+                                              "replace");
         if (!text || PyList_Append(list, text) < 0)
             Py_CLEAR(list);
         Py_XDECREF(text);
@@ -195,7 +197,9 @@ static PyObject *reader_read_storage(PyObject *self, PyObject *args)
     if (!e)
         return NULL;
     if (e->size != bytes)
-        return PyErr_Format(PyExc_RuntimeError, "record size (%llu bytes) does not match expected size (%llu bytes = %llu elements * 1 bytes/element) for dtype Byte",
+        return PyErr_Format(PyExc_RuntimeError,
+                            "record size (%llu bytes) does not match expected size (%llu bytes = %llu elements * 1 "
+                            "bytes/element) for dtype Byte",
                             (unsigned long long)e->size, bytes, bytes);
     tp_storage *s = read_storage((reader_object *)self, e, (size_t)swap);
     if (!s)
@@ -240,7 +244,8 @@ static bool to_buffer(void *to, const void *bytes, size_t count)
         Py_ssize_t written = PyLong_Check(answer) ? PyLong_AsSsize_t(answer) : (Py_ssize_t)(count - done);
         Py_DECREF(answer);
         if (written <= 0 || (size_t)written > count - done)
-            return tp_fail(TP_ERR_RUNTIME, "PytorchStreamWriter failed writing file: the file took %lld of %lld bytes", LL(written), LL(count - done));
+            return tp_fail(TP_ERR_RUNTIME, "PytorchStreamWriter failed writing file: the file took %lld of %lld bytes",
+                           LL(written), LL(count - done));
         done += (size_t)written;
     }
     return true;
@@ -252,7 +257,8 @@ static tp_zip_writer *write_path(PyObject *path)
     PyObject *bytes = NULL;
     if (!PyUnicode_FSConverter(path, &bytes))
         return NULL;
-    const char *name = PyBytes_AS_STRING(bytes), *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name, *dot = strrchr(base, '.');
+    const char *name = PyBytes_AS_STRING(bytes), *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name,
+               *dot = strrchr(base, '.');
     char *root = tp_alloc_text(base);
     tp_zip_writer *w = NULL;
     if (root && dot)
@@ -361,7 +367,8 @@ static PyType_Spec writer_spec = {
 
 bool face_archive_init(PyObject *module)
 {
-    PyTypeObject *reader = face_make_type(module, &reader_spec, NULL), *writer = reader ? face_make_type(module, &writer_spec, NULL) : NULL;
+    PyTypeObject *reader = face_make_type(module, &reader_spec, NULL),
+                 *writer = reader ? face_make_type(module, &writer_spec, NULL) : NULL;
     Py_XDECREF(reader);
     Py_XDECREF(writer);
     return writer != NULL;

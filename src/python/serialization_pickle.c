@@ -41,7 +41,8 @@ typedef struct collector_object {
 static PyObject *collector_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *typed, *classes;
-    if ((kwargs && PyDict_GET_SIZE(kwargs)) || !PyArg_ParseTuple(args, "O!O!", &PyType_Type, &typed, &PyDict_Type, &classes))
+    if ((kwargs && PyDict_GET_SIZE(kwargs)) ||
+        !PyArg_ParseTuple(args, "O!O!", &PyType_Type, &typed, &PyDict_Type, &classes))
         return NULL;
     collector_object *made = (collector_object *)type->tp_alloc(type, 0);
     if (!made)
@@ -99,7 +100,8 @@ static bool check_dtype(collector_object *c, const tp_storage *s, PyObject *dtyp
     PyObject *known = address ? PyDict_SetDefault(c->dtypes, address, dtype) : NULL;
     Py_XDECREF(address);
     if (known && known != dtype) {
-        PyErr_SetString(PyExc_RuntimeError, "Cannot save multiple tensors or storages that view the same data as different types");
+        PyErr_SetString(PyExc_RuntimeError,
+                        "Cannot save multiple tensors or storages that view the same data as different types");
         return false;
     }
     return known != NULL;
@@ -112,7 +114,8 @@ static PyObject *key_of(collector_object *c, PyObject *storage)
     PyObject *key = address ? PyDict_GetItemWithError(c->keys, address) : NULL;
     if (address && !key && !PyErr_Occurred()) {
         /* str(n) is a fresh object even for one digit; a cached one might be met elsewhere, and change the memo. */
-        PyObject *number = PyLong_FromSsize_t(PyList_GET_SIZE(c->storages)), *made = number ? PyObject_Str(number) : NULL;
+        PyObject *number = PyLong_FromSsize_t(PyList_GET_SIZE(c->storages)),
+                 *made = number ? PyObject_Str(number) : NULL;
         Py_XDECREF(number);
         if (made && PyList_Append(c->storages, storage) == 0 && PyDict_SetItem(c->keys, address, made) == 0)
             key = made;
@@ -151,7 +154,8 @@ static PyObject *collector_call(PyObject *self, PyObject *args, PyObject *kwargs
         return storage_id(c, o, face.dtypes[TP_u8], (PyObject *)face.storage);
     if (!PyObject_TypeCheck(o, (PyTypeObject *)c->typed))
         Py_RETURN_NONE;
-    PyObject *untyped = PyObject_GetAttrString(o, "_untyped_storage"), *dtype = untyped ? PyObject_GetAttrString(o, "dtype") : NULL;
+    PyObject *untyped = PyObject_GetAttrString(o, "_untyped_storage"),
+             *dtype = untyped ? PyObject_GetAttrString(o, "dtype") : NULL;
     PyObject *class = dtype ? PyDict_GetItemWithError(c->classes, dtype) : NULL, *id = NULL;
     if (class)
         id = storage_id(c, untyped, dtype, class);
@@ -173,11 +177,19 @@ static PyGetSetDef collector_attributes[] = {
     { 0 },
 };
 static PyType_Slot collector_slots[] = {
-    { Py_tp_new, collector_new }, { Py_tp_dealloc, collector_dealloc }, { Py_tp_call, collector_call },
-    { Py_tp_getset, collector_attributes }, { Py_tp_traverse, collector_traverse }, { Py_tp_clear, collector_clear }, { 0, NULL },
+    { Py_tp_new, collector_new },
+    { Py_tp_dealloc, collector_dealloc },
+    { Py_tp_call, collector_call },
+    { Py_tp_getset, collector_attributes },
+    { Py_tp_traverse, collector_traverse },
+    { Py_tp_clear, collector_clear },
+    { 0, NULL },
 };
 static PyType_Spec collector_spec = {
-    .name = "_StorageIds", .basicsize = sizeof(collector_object), .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, .slots = collector_slots,
+    .name = "_StorageIds",
+    .basicsize = sizeof(collector_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = collector_slots,
 };
 
 /* ---- objects from a tree ---- */
@@ -195,7 +207,8 @@ static PyObject *build(builder *b, const tp_pickle *v);
 
 static PyObject *unpickling_error(void)
 {
-    PyObject *module = PyImport_ImportModule("pickle"), *error = module ? PyObject_GetAttrString(module, "UnpicklingError") : NULL;
+    PyObject *module = PyImport_ImportModule("pickle"),
+             *error = module ? PyObject_GetAttrString(module, "UnpicklingError") : NULL;
     Py_XDECREF(module);
     return error;
 }
@@ -327,8 +340,10 @@ static bool take_step(builder *b, const tp_pickle_step *s, PyObject *object)
                : (PyErr_Format(b->error, "Can only add items to sets, but got %S", (PyObject *)Py_TYPE(object)), false);
             break;
         case TP_PICKLE_SET_ITEM:
-            ok = PyDict_Check(object) ? PyObject_SetItem(object, x, y) == 0
-               : (PyErr_Format(b->error, "Can only set items of dicts, but got %S", (PyObject *)Py_TYPE(object)), false);
+            ok = PyDict_Check(object)
+                     ? PyObject_SetItem(object, x, y) == 0
+                     : (PyErr_Format(b->error, "Can only set items of dicts, but got %S", (PyObject *)Py_TYPE(object)),
+                        false);
             break;
         }
     Py_XDECREF(x);
