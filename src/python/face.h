@@ -265,6 +265,8 @@ const tp_op *face_overload_op(PyObject *o);         /* NULL: not an OpOverload *
 bool face_library_init(PyObject *module);           /* library.c */
 bool face_storage_init(PyObject *module);           /* storage_type.c */
 PyObject *face_storage(tp_storage *s, tp_device device);
+bool face_archive_init(PyObject *module);           /* serialization.c */
+bool face_pickle_init(PyObject *module);            /* serialization_pickle.c */
 bool face_generator_init(PyObject *module);         /* generator_type.c */
 struct tp_generator *face_generator_of(PyObject *o);  /* borrowed */
 PyObject *face_generator(struct tp_generator *g);    /* takes a count of its own */

@@ -76,6 +76,8 @@ static bool (*const parts[])(PyObject *module) = {
     face_library_init,
     face_optimizer_init,
     face_capture_init,
+    face_archive_init,
+    face_pickle_init,
 };
 
 static int module_exec(PyObject *module)
