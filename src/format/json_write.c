@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/value.h"
-
 void tp_json_writer_init(tp_json_writer *w, tp_text *out)
 {
     *w = (tp_json_writer){ .out = out };
@@ -156,7 +154,7 @@ void tp_json_put_float(tp_json_writer *w, double v)
 {
     before_item(w);
     if (isfinite(v))
-        tp_value_print(tp_float(v), w->out);
+        tp_text_add_double(w->out, v, true);
     else
         tp_text_add(w->out, "%s", isnan(v) ? "NaN" : v < 0 ? "-Infinity" : "Infinity");
 }

@@ -327,5 +327,5 @@ out:
 
 TP_TEST_MAIN(TP_SWEPT(all_protocols_are_read), TP_SWEPT(broken_pickles_are_refused),
              TP_SWEPT(protocol_2_comes_back_byte_for_byte), TP_SWEPT(trees_are_made_by_hand),
-             TP_SWEPT(objects_are_made_by_hand), TP_UNSWEPT(deep_trees_are_refused_not_followed),
+             TP_SWEPT(objects_are_made_by_hand), TP_SWEPT(deep_trees_are_refused_not_followed),
              TP_SWEPT(globals_are_listed_and_renamed))

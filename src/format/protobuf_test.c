@@ -76,4 +76,4 @@ TP_TEST(broken_messages_are_refused)
 }
 
 TP_TEST_MAIN(TP_SWEPT(fields_are_written_to_the_byte), TP_SWEPT(what_is_written_reads_back),
-             TP_UNSWEPT(broken_messages_are_refused))
+             TP_SWEPT(broken_messages_are_refused))
