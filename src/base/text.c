@@ -1,8 +1,8 @@
 /* text.c - appending to a growing string. */
 #include "base/text.h"
 
-#include <stdarg.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
