@@ -74,6 +74,7 @@ static bool (*const parts[])(PyObject *module) = {
     face_module_call_init,
     face_dispatch_init,
     face_library_init,
+    face_fx_init,
     face_optimizer_init,
     face_capture_init,
     face_archive_init,
