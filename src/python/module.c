@@ -80,6 +80,9 @@ static bool (*const parts[])(PyObject *module) = {
     face_make_fx_init,
     face_transforms_init,
     face_optimizer_init,
+    face_capture_init,
+    face_archive_init,
+    face_pickle_init,
 };
 
 static int module_exec(PyObject *module)
