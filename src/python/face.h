@@ -291,5 +291,6 @@ bool face_dlpack_init(PyObject *module);
 PyObject *face_from_dlpack(PyObject *o);            /* dlpack.c */
 PyObject *face_to_dlpack(PyObject *tensor);
 bool face_symbolic_init(PyObject *module);
+bool face_capture_init(PyObject *module);           /* capture/module.c */
 
 #endif
