@@ -2,7 +2,6 @@
 #include "ir/run.h"
 
 #include "base/test.h"
-#include "gen/ops.h"
 
 static tp_tensor *filled(double v)
 {
