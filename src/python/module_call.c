@@ -12,7 +12,7 @@ static bool has_hooks(PyObject *own, PyObject *name)
     return !hooks || !PyDict_Check(hooks) || PyDict_GET_SIZE(hooks) != 0;
 }
 
-static bool is_plain(PyObject *self)
+bool face_module_is_plain(PyObject *self)
 {
     for (int i = 0; i < FACE_HOOK_DICTS; i++)
         if (PyDict_GET_SIZE(face.module_hooks[i]) != 0)
@@ -30,7 +30,7 @@ static bool is_plain(PyObject *self)
 /* A method descriptor is called with the instance just before its arguments. */
 static PyObject *module_call(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    if (TP_LIKELY(is_plain(self)))
+    if (TP_LIKELY(face_module_is_plain(self)))
         return PyObject_VectorcallMethod(face.name_forward, args - 1, (size_t)count + 1, names);
     return PyObject_Vectorcall(face.module_slow, args - 1, (size_t)count + 1, names);
 }
