@@ -245,25 +245,10 @@ static PyObject *node_getattro(PyObject *self, PyObject *name)
 
 /* ---- hooks ---- */
 
-static void callable_free(tp_handle *h)
+static void drop_handle(tp_handle *h)
 {
-    PyGILState_STATE state = PyGILState_Ensure();
-    Py_DECREF((PyObject *)h->object);
-    PyGILState_Release(state);
-    tp_free(h);
-}
-
-static const tp_handle_type callable_type = { .free = callable_free };
-
-tp_handle *face_handle_new(PyObject *object)
-{
-    tp_handle *h = tp_alloc(sizeof *h);
-    if (!h)
-        return NULL;
-    atomic_init(&h->refs, 1);
-    h->type = &callable_type;
-    h->object = Py_NewRef(object);
-    return h;
+    if (h)
+        tp_value_unref((tp_value){ .tag = TP_HANDLE, .handle = h });
 }
 
 static PyObject *values_tuple(const tp_value *value, size_t count)
@@ -385,12 +370,10 @@ static PyObject *add_hook(tp_hook **list, PyObject *callable, hook_call *call)
     tp_handle *h = face_handle_new(callable);
     int64_t id = (int64_t)atomic_fetch_add(&tp_the_runtime.sequence, 1);
     if (!h || !tp_hook_add(list, id, h, call, false)) {
-        if (h && atomic_fetch_sub(&h->refs, 1) == 1)
-            callable_free(h);
+        drop_handle(h);
         return face_raise();
     }
-    if (atomic_fetch_sub(&h->refs, 1) == 1)     /* the list counts it now */
-        callable_free(h);
+    drop_handle(h);                             /* the list counts it now */
     return PyLong_FromLongLong(id);
 }
 
@@ -482,8 +465,7 @@ int face_set_backward_hooks(PyObject *tensor, PyObject *value)
         face_raise();
         return -1;
     }
-    if (old && atomic_fetch_sub(&old->refs, 1) == 1)
-        callable_free(old);
+    drop_handle(old);
     return 0;
 }
 

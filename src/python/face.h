@@ -74,6 +74,14 @@ struct face_state {
     struct op_set *slot_set[64];    /* borrowed from the dicts: what operators call, NULL until first used */
     const tp_op *slot_op[8];    /* borrowed: what the plain operators call */
     PyObject *module_slow, *module_hooks[FACE_HOOK_DICTS], *module_hook_names[FACE_HOOK_DICTS], *name_forward, *name_compiled;
+    struct fx_state {           /* fx.h: types, and what the package's fx registers */
+        PyTypeObject *node, *graph, *nodes, *nodes_iterator, *users, *insert_point;    /* counted */
+        PyObject *graph_class;      /* counted: fx.Graph; NULL until fx is imported, as the ones below */
+        PyObject *list, *dict;      /* counted: immutable_list, immutable_dict */
+        PyObject *side_effects;     /* counted: set of callables that may not be dropped */
+        PyObject *tensor_meta;      /* counted: makes meta["tensor_meta"] of a tensor */
+        PyObject *codegen, *pytree_codegen;     /* counted: the classes whose code C prints alone */
+    } fx;
     const tp_op *op_select, *op_slice, *op_unsqueeze, *op_alias, *op_index, *op_index_put, *op_copy, *op_fill, *op_expand,
                 *op_view;       /* borrowed, NULL where this build has none: what indexing calls */
 };
@@ -167,6 +175,7 @@ bool face_note_overloaded(call_frame *f, PyObject *o);  /* true when `o` overrid
 int face_guess_value(call_frame *f, PyObject *o, tp_value *out);
 PyObject *face_from_value(tp_value taken);          /* lists become lists */
 PyObject *face_from_scalar(tp_scalar s);
+tp_handle *face_handle_new(PyObject *object);       /* counts the object; NULL: an error is set */
 bool face_read_int(PyObject *o, int64_t *out);      /* false: exception set */
 
 /* ---- parse.c ---- */
@@ -275,7 +284,6 @@ int face_function_traverse(struct tp_grad_node *n, visitproc visit, void *arg);
 bool face_saved_init(PyObject *module);             /* autograd_saved.c */
 PyObject *face_node(struct tp_grad_node *n);        /* grad_fn as Python sees it; NULL is None */
 struct tp_grad_node *face_node_of(PyObject *o);     /* borrowed */
-tp_handle *face_handle_new(PyObject *object);       /* counts the object; NULL: an error is set */
 PyObject *face_backward_hooks(PyObject *tensor);
 int face_set_backward_hooks(PyObject *tensor, PyObject *value);
 bool face_functions_of_module_init(PyObject *module);   /* functions.c: tensor, set_grad_enabled, … */
@@ -291,6 +299,7 @@ tp_storage *face_storage_of(PyObject *o);           /* borrowed; NULL: not a sto
 bool face_dlpack_init(PyObject *module);
 PyObject *face_from_dlpack(PyObject *o);            /* dlpack.c */
 PyObject *face_to_dlpack(PyObject *tensor);
+bool face_fx_init(PyObject *module);                /* fx_graph.c */
 bool face_symbolic_init(PyObject *module);
 bool face_capture_init(PyObject *module);           /* capture/module.c */
 
