@@ -304,7 +304,7 @@ static void op_free(tp_grad_node *node)
 {
     tp_op_node *n = (tp_op_node *)(void *)node;
     for (int i = 0; i < n->op->save_count; i++)
-        tp_saved_release(&n->saved[i]);
+        tp_value_unref(n->saved[i].value);
 }
 
 static const char *op_name(const tp_grad_node *node)
@@ -399,6 +399,39 @@ static bool take_back(const tp_op *op, tp_value *result)
     return false;
 }
 
+static bool wants_record(const tp_op *formula, const tp_value *arg)
+{
+    if (tp_self.grad_mode)
+        for (uint64_t left = formula->differentiable; left; left &= left - 1)
+            if (wants_gradient(arg[__builtin_ctzll(left)]))
+                return true;
+    return false;
+}
+
+/* The only result, without a history yet, takes the node. */
+static bool attach_only(tp_op_node *n, tp_tensor *result)
+{
+    bool inexact = tp_dtype_is_inexact((tp_dtype)result->dtype);
+    if (inexact && tp_slot_describe(&n->node, 0, result))
+        return tp_give_history(result, &n->node);
+    tp_grad_node_unref(&n->node);
+    return !inexact;
+}
+
+bool tp_record_made(const tp_op *op, const tp_value *arg, tp_tensor *result)
+{
+    if (!wants_record(op, arg))
+        return true;
+    tp_value boxed = tp_of_tensor(result);
+    tp_op_node *n = tp_op_node_new(op, arg, 1);
+    if (!n)
+        return false;
+    if (tp_op_node_save_results(n, &boxed))
+        return attach_only(n, result);
+    tp_grad_node_unref(&n->node);
+    return false;
+}
+
 static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     /* A list result's length is known after the call; its node saves no argument that the call could change. */
@@ -414,8 +447,11 @@ static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
     if (op->variant == TP_INPLACE)
         after_writes(op, arg);
     bool ok = (!is_view(op) || note_views(arg, result)) &&
-              (n || (n = tp_op_node_new(op, arg, result_slots(op, result)))) &&
-              tp_op_node_save_results(n, result) && attach(n, op, result);
+              (n || (n = tp_op_node_new(op, arg, result_slots(op, result)))) && tp_op_node_save_results(n, result);
+    if (ok && op->result_count == 1 && result[0].tag == TP_TENSOR && !result[0].tensor->autograd &&
+        !n->op->nondifferentiable_results)
+        return attach_only(n, result[0].tensor) || take_back(op, result);
+    ok = ok && attach(n, op, result);
     if (n)
         tp_grad_node_unref(&n->node);
     return ok || take_back(op, result);
@@ -426,11 +462,7 @@ static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
     if (op->kind == TP_LIKE_COMPOSITE && op->open)
         return op->open(op, arg, result);
 
-    const tp_op *formula = formula_of(op);
-    bool recording = false;
-    if (tp_self.grad_mode)
-        for (uint64_t left = formula->differentiable; left && !recording; left &= left - 1)
-            recording = wants_gradient(arg[__builtin_ctzll(left)]);
+    bool recording = wants_record(formula_of(op), arg);
     bool writes = op->variant != TP_FUNCTIONAL;
     if (writes && !before_writes(op, arg, recording))
         return false;

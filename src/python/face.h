@@ -75,7 +75,6 @@ struct face_state {
     const tp_op *slot_op[8];    /* borrowed: what the plain operators call */
     struct face_tree *pytree;   /* owned: pytree.c */
     PyTypeObject *grad_level;   /* transforms.c */
-    PyObject *module_slow, *module_hooks[FACE_HOOK_DICTS], *module_hook_names[FACE_HOOK_DICTS], *name_forward, *name_compiled;
     struct fx_state {           /* fx.h: types, and what the package's fx registers */
         PyTypeObject *node, *graph, *nodes, *nodes_iterator, *users, *insert_point;    /* counted */
         PyObject *graph_class;      /* counted: fx.Graph; NULL until fx is imported, as the ones below */
@@ -86,6 +85,10 @@ struct face_state {
         PyObject *builtin_objects;  /* counted list: the functions by index; None: not found */
         PyObject *name_owner;       /* counted: interned "_owning_module" */
     } fx;
+    const tp_op *op_add_inplace;    /* borrowed: what optimisers call */
+    PyObject *module_slow, *module_hooks[FACE_HOOK_DICTS], *module_hook_names[FACE_HOOK_DICTS], *name_forward, *name_compiled,
+             *name_getattribute;
+    PyObject *usual_getattribute;   /* borrowed: object.__getattribute__ */
     const tp_op *op_select, *op_slice, *op_unsqueeze, *op_alias, *op_index, *op_index_put, *op_copy, *op_fill, *op_expand,
                 *op_view;       /* borrowed, NULL where this build has none: what indexing calls */
 };
@@ -273,6 +276,7 @@ bool face_make_fx_init(PyObject *module);              /* make_fx.c */
 bool face_transforms_init(PyObject *module);           /* transforms.c: torch.func */
 bool face_op_table_init(PyObject *module);             /* op_table.c */
 bool face_module_call_init(PyObject *module);          /* module_call.c */
+bool face_optimizer_init(PyObject *module);            /* optimizer_step.c */
 PyObject *face_overload(const tp_op *op);           /* the OpOverload of an op, one object while it lives */
 const tp_op *face_overload_op(PyObject *o);         /* NULL: not an OpOverload */
 bool face_library_init(PyObject *module);           /* library.c */
