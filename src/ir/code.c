@@ -312,6 +312,13 @@ static bool put_target(printer *p, const tp_node *n)
         tp_text_add(&p->body, "torch.ops.%s.%s.%s", op->space, op->name, *op->overload ? op->overload : "default");
         return true;
     }
+    if (n->target.kind == TP_TARGET_BUILTIN) {
+        const tp_builtin *b = n->target.builtin;
+        if (strcmp(b->module, "torch") != 0 && p->host && p->host->builtin)
+            return p->host->builtin(p->host->data, b, &p->body);
+        tp_text_add(&p->body, strcmp(b->module, "torch") == 0 ? "%s.%s" : "%s_%s", b->module, b->name);
+        return true;
+    }
     if (p->host && p->host->callable)
         return p->host->callable(p->host->data, n->target.handle, &p->body);
     return put_constant(p->host, (tp_value){ .tag = TP_HANDLE, .handle = n->target.handle }, false, &p->body);
@@ -320,7 +327,9 @@ static bool put_target(printer *p, const tp_node *n)
 static bool put_function(printer *p, const tp_node *n)
 {
     const char *magic = NULL;
-    if (n->target.kind == TP_TARGET_HANDLE && p->host && p->host->magic)
+    if (n->target.kind == TP_TARGET_BUILTIN && strcmp(n->target.builtin->module, "torch") != 0)
+        magic = n->target.builtin->name;
+    else if (n->target.kind == TP_TARGET_HANDLE && p->host && p->host->magic)
         magic = p->host->magic(p->host->data, n->target.handle);
     const struct operator_form *form = magic ? form_of(magic, n) : NULL;
     if (form && form->writes) {

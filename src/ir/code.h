@@ -23,6 +23,7 @@ typedef struct tp_code_host {
     bool (*qualified)(void *data, tp_handle *h, tp_text *out);
     /* "add" of operator.add and "getattr" of the built-in function; NULL: it is called by name. */
     const char *(*magic)(void *data, tp_handle *h);
+    bool (*builtin)(void *data, const tp_builtin *b, tp_text *out);     /* as `callable`, for those without a form of their own */
     /* A constant that is no plain value: handle, tensor, generator. `plain`: as str() shows it, else as code. */
     bool (*constant)(void *data, tp_value v, bool plain, tp_text *out);
     bool (*annotation)(void *data, tp_handle *type, bool plain, tp_text *out);

@@ -22,6 +22,9 @@ static bool put_target(const tp_node *n, const tp_code_host *host, tp_text *out)
         tp_text_add(out, "torch.ops.%s.%s.%s", n->target.op->space, n->target.op->name,
                     *n->target.op->overload ? n->target.op->overload : "default");
         break;
+    case TP_TARGET_BUILTIN:         /* _operator is where operator's functions live */
+        tp_text_add(out, "%s.%s", n->target.builtin->module + (*n->target.builtin->module == '_'), n->target.builtin->name);
+        break;
     case TP_TARGET_HANDLE:
         if (host && host->qualified)
             return host->qualified(host->data, n->target.handle, out);
@@ -119,6 +122,10 @@ static bool put_cell(const tp_node *n, const tp_code_host *host, int column, tp_
             return tp_code_value(host, (tp_value){ .tag = TP_HANDLE, .handle = n->target.handle }, TP_FORM_STR, out);
         if (n->target.kind == TP_TARGET_OP) {
             tp_text_add(out, "%s.%s.%s", n->target.op->space, n->target.op->name, *n->target.op->overload ? n->target.op->overload : "default");
+            return fine(out);
+        }
+        if (n->target.kind == TP_TARGET_BUILTIN) {
+            tp_text_add(out, "<built-in function %s>", n->target.builtin->name);
             return fine(out);
         }
         return put_target(n, host, out);

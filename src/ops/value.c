@@ -44,9 +44,38 @@ tp_value tp_value_string(const char *text, size_t length)
     return (tp_value){ .tag = TP_STRING, .string = s };
 }
 
+/* Lists of a few sizes are made with every recorded call: they are recycled per thread. */
+enum { FREE_SLOT = 5, MOST_FREE = 64, SHORT_LIST = 4 };
+
+static tp_list *fresh_list(size_t count)
+{
+    tp_thread *self = &tp_self;
+    tp_list *l = count <= SHORT_LIST ? self->free_list[FREE_SLOT] : NULL;
+    if (!l || atomic_load_explicit(&tp_the_runtime.allocation_fuse, memory_order_relaxed) >= 0)
+        return tp_alloc(sizeof *l + (count > SHORT_LIST || TP_WATCHED ? count : SHORT_LIST) * sizeof *l->item);
+    self->free_list[FREE_SLOT] = *(void **)(void *)l;
+    self->free_count[FREE_SLOT]--;
+    tp_count_allocation(1);
+    return l;
+}
+
+static void recycle_list(tp_list *l)
+{
+    tp_thread *self = &tp_self;
+    if (TP_WATCHED || l->count > SHORT_LIST || self->free_count[FREE_SLOT] >= MOST_FREE) {
+        tp_free(l);
+        return;
+    }
+    tp_thread_note_end();
+    *(void **)(void *)l = self->free_list[FREE_SLOT];
+    self->free_list[FREE_SLOT] = l;
+    self->free_count[FREE_SLOT]++;
+    tp_count_allocation(-1);
+}
+
 tp_list *tp_list_new(size_t count)
 {
-    tp_list *l = tp_alloc(sizeof *l + count * sizeof *l->item);
+    tp_list *l = fresh_list(count);
     if (!l)
         return NULL;
     atomic_init(&l->refs, 1);
@@ -145,7 +174,7 @@ void tp_value_unref_slow(tp_value v)
     case TP_LIST: case TP_TUPLE: case TP_DICT: case TP_SLICE:
         if (atomic_load_explicit(&v.list->refs, memory_order_relaxed) >= 0 && tp_count_down(&v.list->refs)) {
             tp_values_unref(v.list->item, v.list->count);
-            tp_free(v.list);
+            recycle_list(v.list);
         }
         break;
     default: break;

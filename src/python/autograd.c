@@ -533,7 +533,7 @@ static tp_tensor *one_like(const tp_tensor *t)
             tp_scalar_write(tp_scalar_int(1), tp_tensor_data(one), (tp_dtype)t->dtype);
         return one;
     }
-    tp_value arg[6] = { tp_of_tensor(t), tp_none(), tp_none(), tp_none(), tp_none(), tp_of_format(TP_FORMAT_PRESERVE) }, result;
+    tp_value arg[6] = { tp_of_tensor(t), tp_none(), tp_none(), tp_none(), tp_bool(false), tp_of_format(TP_FORMAT_PRESERVE) }, result;
     return tp_call(op, arg, &result) ? result.tensor : NULL;
 }
 
@@ -561,6 +561,15 @@ static PyObject *accumulated(PyObject *inputs, tp_value *captured)
         tp_value_unref(captured[i]);
     }
     return ok ? PyTuple_New(0) : face_raise();
+}
+
+static PyObject *run_backward(PyObject *module, PyObject *args);
+
+PyObject *face_run_backward(PyObject *tensors, PyObject *grads, bool keep, bool create, PyObject *inputs)
+{
+    PyObject *all = Py_BuildValue("(OOiiOii)", tensors, grads, keep, create, inputs, 1, 0), *result = all ? run_backward(NULL, all) : NULL;
+    Py_XDECREF(all);
+    return result;
 }
 
 /* run_backward(tensors, grad_tensors, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad) */

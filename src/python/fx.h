@@ -50,6 +50,8 @@ fx_node *fx_create(fx_graph *g, tp_node_kind kind, PyObject *target, PyObject *a
 bool fx_target_read(tp_node_kind kind, PyObject *o, tp_target *out);            /* *out counts a handle of its own */
 void fx_target_drop(tp_target t);
 PyObject *fx_target_object(const tp_node *n);
+const tp_builtin *fx_builtin_of(PyObject *o);               /* NULL: none */
+PyObject *fx_builtin_object(const tp_builtin *b);
 /* Reads arguments given by position or name into `out`, NULL where absent. */
 bool fx_read_call(const char *function, const char *const *names, int count, int required, PyObject *const *args, Py_ssize_t given,
                   PyObject *kwnames, PyObject **out);

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "python/fx.h"
+#include "sym/env.h"
 
 /* ---- to values ---- */
 static bool keep(tp_value taken, tp_value *out)
@@ -87,6 +88,19 @@ static bool to_string(PyObject *o, tp_value *out)
     return text && keep(tp_value_string(text, (size_t)length), out);
 }
 
+/* Expressions live as long as their environment, which the graph counts; those of a second one stay objects. */
+static bool to_symbol(tp_graph *g, PyObject *o, tp_value *out)
+{
+    tp_value v = face_sym_value(o);
+    tp_shape_env *env = v.tag == TP_SYM ? tp_sym_env((tp_sym){ v.sym }) : NULL;
+    if (env && !g->env)
+        g->env = tp_shape_env_ref(env);
+    if (v.tag == TP_SYM && env != g->env)
+        return to_handle(o, out);
+    *out = tp_value_ref(v);
+    return true;
+}
+
 bool fx_to_value(tp_graph *g, PyObject *o, tp_value *out)
 {
     *out = tp_none();
@@ -137,6 +151,8 @@ bool fx_to_value(tp_graph *g, PyObject *o, tp_value *out)
         *out = (tp_value){ .tag = TP_FORMAT_VALUE, .i = ((word_object *)o)->word };
     else if (Py_IS_TYPE(o, face.layout) && ((word_object *)o)->word == LAYOUT_STRIDED)
         *out = (tp_value){ .tag = TP_LAYOUT, .i = LAYOUT_STRIDED };
+    else if (face_is_sym(o))
+        return to_symbol(g, o, out);
     else if (face_is_fast(o))
         *out = tp_of_tensor(tp_tensor_ref(face_tensor(o)));
     else

@@ -137,6 +137,8 @@ static int target_is(const tp_node *n, PyObject *target, const tp_op *op)
 {
     if (n->target.kind == TP_TARGET_OP)
         return op == n->target.op;
+    if (n->target.kind == TP_TARGET_BUILTIN)
+        return fx_builtin_of(target) == n->target.builtin;
     if (n->target.kind == TP_TARGET_NAME)
         return PyUnicode_Check(target) && PyUnicode_CompareWithASCIIString(target, n->target.name) == 0;
     return n->target.handle->object == target ? 1 : PyObject_RichCompareBool(n->target.handle->object, target, Py_EQ);

@@ -73,24 +73,36 @@ static const char *host_magic(void *data, tp_handle *h)
     return k && k->magic ? PyUnicode_AsUTF8(k->magic) : NULL;
 }
 
-static bool host_callable(void *data, tp_handle *h, tp_text *out)
+static bool put_callable(host_data *d, PyObject *o, tp_text *out)
 {
-    host_data *d = data;
-    struct known_names *k = names_of(d, h->object);
+    struct known_names *k = names_of(d, o);
     if (!k)
         return false;
     if (!k->code) {
-        PyObject *name = fx_qualified_name(h->object);
+        PyObject *name = fx_qualified_name(o);
         const char *text = name ? PyUnicode_AsUTF8(name) : NULL;
         PyObject *hint = !text ? NULL : strncmp(text, "builtins.", 9) == 0 ? PyUnicode_FromString(text + 9) : Py_NewRef(name);
         if (hint)
-            k->code = fx_add_global(d->globals, hint, h->object);
+            k->code = fx_add_global(d->globals, hint, o);
         Py_XDECREF(name);
         Py_XDECREF(hint);
         if (!k->code)
             return face_foreign();
     }
     return put_object(Py_NewRef(k->code), out);
+}
+
+static bool host_callable(void *data, tp_handle *h, tp_text *out)
+{
+    return put_callable(data, h->object, out);
+}
+
+static bool host_builtin(void *data, const tp_builtin *b, tp_text *out)
+{
+    PyObject *o = fx_builtin_object(b);
+    bool ok = o ? put_callable(data, o, out) : face_foreign() != NULL;
+    Py_XDECREF(o);              /* the module of builtins keeps it */
+    return ok;
 }
 
 /* In code, what repr does not name: classes, ops and enumerations get a global. */
@@ -271,7 +283,7 @@ static bool host_result(void *data, const tp_node *n, const char *printed, tp_te
 static tp_code_host host_for(host_data *d)
 {
     return (tp_code_host){
-        .data = d, .callable = host_callable, .qualified = host_qualified, .magic = host_magic, .constant = host_constant,
+        .data = d, .callable = host_callable, .builtin = host_builtin, .qualified = host_qualified, .magic = host_magic, .constant = host_constant,
         .annotation = host_annotation, .yields = host_yields, .trace = host_trace, .wrapped = host_wrapped,
         .signature = d->codegen || d->pytree ? host_signature : NULL, .result = d->codegen || d->pytree ? host_result : NULL,
     };

@@ -127,6 +127,43 @@ bool fx_read_call(const char *function, const char *const *names, int count, int
 }
 
 /* ---- targets ---- */
+const tp_builtin *fx_builtin_of(PyObject *o)
+{
+    if (!PyCFunction_Check(o) && !PyFunction_Check(o))
+        return NULL;
+    PyObject *index = PyDict_GetItem(face.fx.builtins, o);
+    return index ? &tp_builtins[PyLong_AsSize_t(index)] : NULL;
+}
+
+PyObject *fx_builtin_object(const tp_builtin *b)
+{
+    PyObject *o = PyList_GET_ITEM(face.fx.builtin_objects, b - tp_builtins);
+    if (o == Py_None)
+        return PyErr_Format(PyExc_NotImplementedError, "%s.%s is not implemented in Taper yet", b->module, b->name);
+    return Py_NewRef(o);
+}
+
+/* Finds Python's faces of the builtins; those of the package itself are there once it is imported. */
+static PyObject *find_builtins(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    for (size_t i = 0; i < tp_builtin_count; i++) {
+        bool own = strcmp(tp_builtins[i].module, "torch") == 0;
+        PyObject *place = PyImport_ImportModule(own ? face.package : tp_builtins[i].module);
+        PyObject *o = place ? PyObject_GetAttrString(place, tp_builtins[i].name) : NULL, *index = o ? PyLong_FromSize_t(i) : NULL;
+        PyErr_Clear();
+        int done = index ? PyDict_SetItem(face.fx.builtins, o, index) : 0;
+        if (index && done == 0)
+            PyList_SetItem(face.fx.builtin_objects, (Py_ssize_t)i, Py_NewRef(o));
+        Py_XDECREF(place);
+        Py_XDECREF(o);
+        Py_XDECREF(index);
+        if (done < 0)
+            return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
 bool fx_target_read(tp_node_kind kind, PyObject *o, tp_target *out)
 {
     if (kind != TP_CALL_FUNCTION) {
@@ -136,8 +173,9 @@ bool fx_target_read(tp_node_kind kind, PyObject *o, tp_target *out)
         return name;
     }
     const tp_op *op = face_overload_op(o);
-    if (op) {
-        *out = tp_target_op(op);
+    const tp_builtin *builtin = op ? NULL : fx_builtin_of(o);
+    if (op || builtin) {
+        *out = op ? tp_target_op(op) : tp_target_builtin(builtin);
         return true;
     }
     tp_handle *h = face_handle_new(o);
@@ -158,6 +196,7 @@ PyObject *fx_target_object(const tp_node *n)
     switch ((tp_target_kind)n->target.kind) {
     case TP_TARGET_NAME: return PyUnicode_FromString(n->target.name);
     case TP_TARGET_OP: return face_overload(n->target.op);
+    case TP_TARGET_BUILTIN: return fx_builtin_object(n->target.builtin);
     case TP_TARGET_HANDLE: return Py_NewRef((PyObject *)n->target.handle->object);
     }
     Py_UNREACHABLE();
@@ -199,6 +238,18 @@ static bool set_type(tp_node *n, PyObject *type)
     return true;
 }
 
+/* The plain name of a function, when FX would wish for just that; NULL: ask the longer way. */
+static const char *quick_wish(tp_target t)
+{
+    const char *name = t.kind == TP_TARGET_BUILTIN ? t.builtin->name : NULL;
+    if (t.kind == TP_TARGET_HANDLE && PyCFunction_Check((PyObject *)t.handle->object))
+        name = ((PyCFunctionObject *)t.handle->object)->m_ml->ml_name;
+    for (const char *c = name; c && *c; c++)
+        if (!(Py_ISLOWER(*c) || Py_ISDIGIT(*c) || (*c == '_' && c[1] != '_')))
+            return NULL;
+    return name;
+}
+
 /* A mistake of one node must not spoil the graph for the nodes to come. */
 static PyObject *graph_error(tp_graph *g)
 {
@@ -216,7 +267,7 @@ fx_node *fx_create(fx_graph *g, tp_node_kind kind, PyObject *target, PyObject *a
         return NULL;
     if (fx_arguments_read(&a, g->graph, args, kwargs)) {
         place_insertion(g);
-        n = tp_node_new(g->graph, kind, t, a.value, a.count, a.keywords, wish);
+        n = tp_node_new(g->graph, kind, t, a.value, a.count, a.keywords, wish ? wish : quick_wish(t));
         if (!n)
             graph_error(g->graph);
         else if (type && !set_type(n, type))
@@ -265,7 +316,8 @@ static bool run_create_hooks(PyObject *self, PyObject *node)
 static PyObject *finish(PyObject *self, fx_node *made)
 {
     fx_graph *g = (fx_graph *)self;
-    if (made && g->dict && PyDict_GetItemString(g->dict, "_owning_module") && !run_create_hooks(self, (PyObject *)made))
+    PyObject *owner = made && g->dict ? PyDict_GetItem(g->dict, face.fx.name_owner) : NULL;
+    if (owner && owner != Py_None && !run_create_hooks(self, (PyObject *)made))
         Py_CLEAR(made);
     return (PyObject *)made;
 }
@@ -566,14 +618,13 @@ static PyType_Spec graph_spec = {
 /* What the package's fx defines and C makes or asks. */
 static PyObject *register_fx(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "graph", "immutable_list", "immutable_dict", "side_effects", "tensor_meta", "codegen", "pytree_codegen", NULL };
-    PyObject *in[7] = { 0 };
+    static char *names[] = { "graph", "immutable_list", "immutable_dict", "side_effects", "tensor_meta", NULL };
+    PyObject *in[5] = { 0 };
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOOO", names, &in[0], &in[1], &in[2], &in[3], &in[4], &in[5], &in[6]))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOO", names, &in[0], &in[1], &in[2], &in[3], &in[4]))
         return NULL;
-    PyObject **field[7] = { &face.fx.graph_class, &face.fx.list, &face.fx.dict, &face.fx.side_effects, &face.fx.tensor_meta,
-                            &face.fx.codegen, &face.fx.pytree_codegen };
-    for (int i = 0; i < 7; i++)
+    PyObject **field[5] = { &face.fx.graph_class, &face.fx.list, &face.fx.dict, &face.fx.side_effects, &face.fx.tensor_meta };
+    for (int i = 0; i < 5; i++)
         if (in[i])
             Py_XSETREF(*field[i], Py_NewRef(in[i]));
     Py_RETURN_NONE;
@@ -582,11 +633,24 @@ static PyObject *register_fx(PyObject *module, PyObject *args, PyObject *kwargs)
 static PyMethodDef functions[] = {
     { "_fx_register", METHOD(register_fx), METH_VARARGS | METH_KEYWORDS, NULL },
     { "_fx_node_at", node_at, METH_VARARGS, NULL },
+    { "_fx_find_builtins", find_builtins, METH_NOARGS, NULL },
     { 0 },
 };
 
+static bool prepare_builtins(void)
+{
+    face.fx.builtins = PyDict_New();
+    face.fx.builtin_objects = PyList_New((Py_ssize_t)tp_builtin_count);
+    face.fx.name_owner = PyUnicode_InternFromString("_owning_module");
+    for (size_t i = 0; face.fx.builtin_objects && i < tp_builtin_count; i++)
+        PyList_SET_ITEM(face.fx.builtin_objects, i, Py_NewRef(Py_None));
+    return face.fx.builtins && face.fx.builtin_objects && face.fx.name_owner;
+}
+
 bool face_fx_init(PyObject *module)
 {
+    if (!prepare_builtins())
+        return false;
     return fx_node_types_init(module) && (face.fx.graph = fx_make_type(module, &graph_spec, "_FxGraph")) &&
            fx_order_init(module) && fx_arguments_init(module) &&
            fx_code_init(module) && PyModule_AddFunctions(module, functions) == 0;

@@ -76,6 +76,10 @@ static bool (*const parts[])(PyObject *module) = {
     face_library_init,
     face_fx_init,
     face_capture_init,
+    face_optimizer_init,
+    face_pytree_init,
+    face_make_fx_init,
+    face_transforms_init,
 };
 
 static int module_exec(PyObject *module)

@@ -238,9 +238,27 @@ tp_tensor *tp_tensor_view_as(const tp_tensor *base, const tp_geometry *g)
     return view_of_type(base, (tp_dtype)g->dtype, g->ndim, g->size, g->stride, g->offset);
 }
 
+/* False: no memory. */
+static bool copy_attached(void *from, void *to)
+{
+    const tp_attached *a = from;
+    if (!a || !a->copy)
+        return true;
+    void *made = a->copy(a);
+    memcpy(to, &made, sizeof made);
+    return made != NULL;
+}
+
 tp_tensor *tp_tensor_alias(const tp_tensor *base)
 {
-    return tp_tensor_view(base, base->ndim, base->size, base->stride, base->offset);
+    tp_tensor *t = tp_tensor_view(base, base->ndim, base->size, base->stride, base->offset);
+    if (TP_LIKELY(!t || !((base->keys & (TP_KEYS_OF_ALIAS | TP_KEY_SYMBOLIC)) || base->extra)))
+        return t;
+    t->keys |= base->keys & (TP_KEYS_OF_ALIAS | TP_KEY_SYMBOLIC);
+    if (copy_attached(base->symbolic, &t->symbolic) && copy_attached(base->extra, &t->extra))
+        return t;
+    tp_tensor_unref(t);
+    return NULL;
 }
 
 /* ---- owners ---- */

@@ -252,4 +252,5 @@ def _lint_target(node, owner):
             raise RuntimeError(f"Node {node} target {node.target} {part} of {above} does not reference an nn.Module")
 
 
-_C._fx_register(graph=Graph, codegen=CodeGen, pytree_codegen=_PyTreeCodeGen)
+_C._fx_register(graph=Graph)
+_C._fx_find_builtins()

@@ -170,8 +170,9 @@ void capture_user_stack(capture *c, tp_text *out);          /* "File â€¦, line â
 /* ---- recipe.c: results and effects of a captured call, made again at each call ---- */
 typedef struct recipe recipe;
 typedef struct recipe_part recipe_part;
-/* Of the value that the root frame gave. Adds to *outputs the nodes whose values the graph must give. */
-TP_CHECK recipe *recipe_new(capture *c, PyObject *result, PyObject *outputs);
+TP_CHECK recipe *recipe_new(capture *c, PyObject *result);      /* of the value that the root frame gave */
+size_t recipe_output_count(const recipe *r);                /* the nodes whose values the graph must give */
+tp_node *recipe_output(const recipe *r, size_t i);
 void recipe_free(recipe *r);
 PyObject *recipe_run(const recipe *r, PyObject *const *outputs, const tp_sources *s, const call_state *call, PyObject **values);
 int recipe_traverse(const recipe *r, visitproc visit, void *arg);
