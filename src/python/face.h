@@ -54,6 +54,8 @@ struct face_state {
     PyTypeObject *dtype, *device, *layout, *format, *size, *storage, *generator, *finfo, *iinfo;
     PyTypeObject *sym_int, *sym_float, *sym_bool, *shape_env;
     PyObject *shape_envs;       /* dict: address of a shape environment -> address of its object, neither counted */
+    struct capture_words *capture_words;    /* owned, NULL until torch._dynamo is imported */
+    PyTypeObject *capture_generator, *capture_callable;
     PyTypeObject *op_function, *op_method, *overload, *node, *exporter, *function_context;
     PyObject *dtypes[TP_DTYPE_COUNT], *layouts[LAYOUT_COUNT], *formats[FORMAT_COUNT];
     PyObject *cpu;              /* device("cpu") */
@@ -69,6 +71,7 @@ struct face_state {
     tensor_object *free_wrapper;    /* linked through `tensor` */
     int free_wrapper_count;
     PyObject *function_sets, *method_sets, *nn_sets;    /* dicts: name -> op_set */
+    struct capture_state *capture;  /* owned, capture/frame311.c: NULL until the frame hook is first used */
     tp_print_options print_options;
     bool print_options_set;     /* false: the defaults */
     struct op_set *slot_set[64];    /* borrowed from the dicts: what operators call, NULL until first used */

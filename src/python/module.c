@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "python/face.h"
+#include "python/pytree.h"
 
 static bool is_second_interpreter(void)
 {

@@ -78,6 +78,10 @@ typedef struct capture_words {
     PyObject *getitem, *setitem, *neg, *pos, *invert, *getattr;
     PyObject *set_grad_enabled;     /* what a graph calls to switch gradients */
     PyObject *partial;              /* functools.partial */
+    PyObject *failed;               /* exception class: a back end failed */
+    PyObject *compile_graph;        /* called with back end, graph, attributes, examples; gives what runs the graph */
+    int       generation;           /* of reset() */
+    int       limit;                /* entries a code object may have */
 } capture_words;
 capture_words *capture_the_words(void);     /* NULL: torch._dynamo was not imported yet */
 

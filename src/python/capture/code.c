@@ -106,6 +106,19 @@ int32_t tp_code_add_local(tp_code *code, PyObject *name, int kind)
     return (int32_t)code->local_count - 1;
 }
 
+bool tp_code_append_prologue(tp_code *code)
+{
+    int32_t free = 0;
+    for (size_t k = 0; k < code->local_count; k++)
+        free += code->local[k].kind == TP_LOCAL_FREE;
+    if (free && tp_code_append(code, TP_I_COPY_FREE_VARS, free, NULL) < 0)
+        return false;
+    for (size_t k = 0; k < code->local_count; k++)
+        if ((code->local[k].kind & TP_LOCAL_CELL) && tp_code_append(code, TP_I_MAKE_CELL, (int32_t)k, NULL) < 0)
+            return false;
+    return tp_code_append(code, TP_I_RESUME, 0, NULL) >= 0;
+}
+
 int32_t tp_code_arguments(const tp_code *code)
 {
     return code->argument_count + code->keyword_only + !!(code->flags & CO_VARARGS) + !!(code->flags & CO_VARKEYWORDS);

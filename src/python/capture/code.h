@@ -19,7 +19,8 @@
  *
  * Always: targets are indices of instructions; the last reachable instruction does not fall off the end; the stack has one
  * height at each instruction; the first locals are the arguments in the order of the frame (positional, keyword only, *,
- * **). The decoder establishes this, the encoder checks it: foreign code may be odd, so an answer is an error, not a crash.
+ * **); before a cell or free variable is used its MAKE_CELL or COPY_FREE_VARS has run, and there is a RESUME, before which
+ * the interpreter does not show the frame. The decoder establishes this, the encoder checks it: foreign code may be odd, so an answer is an error, not a crash.
  * Owners: a tp_code owns its arrays and counts every object it names (tp_code_keep). The GIL is held everywhere.
  * Errors are those of base/error.h, a pending Python exception among them (TP_ERR_FOREIGN). */
 #ifndef TP_PYTHON_CAPTURE_CODE_H
@@ -141,6 +142,8 @@ TP_CHECK int32_t tp_code_append(tp_code *code, tp_opcode op, int32_t arg, PyObje
  * The index of its first instruction, or -1. */
 TP_CHECK int32_t tp_code_append_code(tp_code *code, const tp_code *source, const int32_t *map);
 TP_CHECK int32_t tp_code_add_local(tp_code *code, PyObject *name, int kind);     /* the index, or -1 */
+/* What a function begins with: COPY_FREE_VARS, a MAKE_CELL for each cell, RESUME 0. False: an error is set. */
+TP_CHECK bool tp_code_append_prologue(tp_code *code);
 int32_t tp_code_arguments(const tp_code *code);         /* how many of the locals a call fills, * and ** among them */
 void tp_code_flatten_arguments(tp_code *code);          /* all those become plain positional arguments */
 void tp_code_print(const tp_code *code, tp_text *text); /* a line an instruction, for tests and logs */

@@ -13,9 +13,10 @@
 
 #if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
 
-#define Py_BUILD_CORE 1             /* the kinds of locals are told by a private header */
+#define Py_BUILD_CORE 1             /* private headers tell the kinds of locals, and what a specialised operation was */
+#define NEED_OPCODE_TABLES 1
 #include <internal/pycore_code.h>
-#include <opcode.h>
+#include <internal/pycore_opcode.h>
 
 typedef struct row {
     uint8_t known, op, caches;
@@ -37,7 +38,7 @@ typedef struct decoder {
     PyCodeObject  *source;      /* borrowed */
     tp_code       *code;
     tp_arena       scratch;
-    const uint8_t *byte;        /* borrowed: two a unit */
+    uint8_t       *byte;        /* scratch: operation and argument of each unit */
     int32_t        units;
     int32_t       *index;       /* scratch: of the instruction that starts at a unit, -1 inside one */
     tp_position   *position;    /* scratch: of each unit */
@@ -285,6 +286,20 @@ static bool read_head(decoder *d)
     return read_locals(d);
 }
 
+/* The code as it was compiled. PyCode_GetCode would do, but it trusts the code not to end inside the caches of an operation,
+ * and writes past its end otherwise. */
+static bool read_units(decoder *d)
+{
+    const _Py_CODEUNIT *unit = _PyCode_CODE(d->source);
+    d->units = (int32_t)Py_SIZE(d->source);
+    d->byte = tp_arena_take_array(&d->scratch, (size_t)d->units + 1, 2);
+    for (int32_t u = 0; d->byte && u < d->units; u++) {
+        d->byte[2 * u] = _PyOpcode_Deopt[_Py_OPCODE(unit[u])];
+        d->byte[2 * u + 1] = (uint8_t)_Py_OPARG(unit[u]);
+    }
+    return d->byte != NULL;
+}
+
 static bool read_tables(decoder *d)
 {
     PyCodeObject *s = d->source;
@@ -310,16 +325,10 @@ bool tp_code_available(void)
 tp_code *tp_code_decode(PyCodeObject *source)
 {
     decoder d = { .source = source, .precall = -1 };
-    PyObject *bytes = PyCode_GetCode(source);       /* as it was compiled, without the interpreter's specialised operations */
-    if (!bytes)
-        return face_foreign();
     tp_arena_init(&d.scratch);
-    d.byte = (const uint8_t *)PyBytes_AS_STRING(bytes);
-    d.units = (int32_t)(PyBytes_GET_SIZE(bytes) / 2);
-    bool ok = (d.code = tp_code_new()) && read_head(&d) && read_tables(&d) && translate(&d) &&
+    bool ok = (d.code = tp_code_new()) && read_head(&d) && read_units(&d) && read_tables(&d) && translate(&d) &&
               tp_code_walk_in(&d.scratch, d.code, settle, &d);
     tp_arena_fini(&d.scratch);
-    Py_DECREF(bytes);
     if (ok)
         return d.code;
     tp_code_free(d.code);

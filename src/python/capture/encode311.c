@@ -114,6 +114,30 @@ static bool place_locals(encoder *e)
     return true;
 }
 
+/* The interpreter follows the cell in a local without asking whether there is one. */
+static bool check_prologue(encoder *e)
+{
+    const tp_code *c = e->code;
+    bool *made = tp_arena_take_array(&e->scratch, c->local_count + 1, sizeof *made), copied = false, resumed = false;
+    if (!made)
+        return false;
+    memset(made, 0, c->local_count + 1);
+    for (size_t k = 0; k < c->count; k++) {
+        if (e->stack[k].depth < 0)
+            continue;
+        copied = copied || c->item[k].op == TP_I_COPY_FREE_VARS;
+        resumed = resumed || c->item[k].op == TP_I_RESUME;
+        if (c->item[k].op == TP_I_MAKE_CELL)
+            made[c->item[k].arg] = true;
+    }
+    for (size_t k = 0; k < c->local_count; k++) {
+        int kind = c->local[k].kind;
+        if ((kind & TP_LOCAL_CELL && !made[k]) || (kind == TP_LOCAL_FREE && !copied))
+            return tp_fail(TP_ERR_VALUE, "the code never makes the cell of local %zu", k);
+    }
+    return resumed || tp_fail(TP_ERR_VALUE, "the code has no RESUME");
+}
+
 /* ---- lowering ---- */
 static bool emit(encoder *e, int32_t source, int theirs, int caches, int32_t arg)
 {
@@ -424,7 +448,8 @@ PyCodeObject *tp_code_encode(const tp_code *code)
     encoder e = { .code = code };
     PyCodeObject *made = NULL;
     tp_arena_init(&e.scratch);
-    bool ok = check_head(code) && (e.stack = tp_code_stacks_in(&e.scratch, code)) && make_pools(&e) && place_locals(&e) &&
+    bool ok = check_head(code) && (e.stack = tp_code_stacks_in(&e.scratch, code)) && check_prologue(&e) && make_pools(&e) &&
+              place_locals(&e) &&
               lower_all(&e) && lay_out(&e) && write_bytes(&e) && write_exceptions(&e);
     if (ok)
         made = make_code(&e);
