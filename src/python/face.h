@@ -78,6 +78,10 @@ struct face_state {
     const tp_op *slot_op[8];    /* borrowed: what the plain operators call */
     struct face_tree *pytree;   /* owned: pytree.c */
     PyTypeObject *grad_level;   /* transforms.c */
+    const tp_op *op_add_inplace;    /* borrowed: what optimisers call */
+    PyObject *module_slow, *module_hooks[FACE_HOOK_DICTS], *module_hook_names[FACE_HOOK_DICTS], *name_forward, *name_compiled,
+             *name_getattribute;
+    PyObject *usual_getattribute;   /* borrowed: object.__getattribute__ */
     struct fx_state {           /* fx.h: types, and what the package's fx registers */
         PyTypeObject *node, *graph, *nodes, *nodes_iterator, *users, *insert_point;    /* counted */
         PyObject *graph_class;      /* counted: fx.Graph; NULL until fx is imported, as the ones below */
@@ -88,10 +92,6 @@ struct face_state {
         PyObject *builtin_objects;  /* counted list: the functions by index; None: not found */
         PyObject *name_owner;       /* counted: interned "_owning_module" */
     } fx;
-    const tp_op *op_add_inplace;    /* borrowed: what optimisers call */
-    PyObject *module_slow, *module_hooks[FACE_HOOK_DICTS], *module_hook_names[FACE_HOOK_DICTS], *name_forward, *name_compiled,
-             *name_getattribute;
-    PyObject *usual_getattribute;   /* borrowed: object.__getattribute__ */
     const tp_op *op_select, *op_slice, *op_unsqueeze, *op_alias, *op_index, *op_index_put, *op_copy, *op_fill, *op_expand,
                 *op_view;       /* borrowed, NULL where this build has none: what indexing calls */
 };
@@ -286,6 +286,8 @@ const tp_op *face_overload_op(PyObject *o);         /* NULL: not an OpOverload *
 bool face_library_init(PyObject *module);           /* library.c */
 bool face_storage_init(PyObject *module);           /* storage_type.c */
 PyObject *face_storage(tp_storage *s, tp_device device);
+bool face_archive_init(PyObject *module);           /* serialization.c */
+bool face_pickle_init(PyObject *module);            /* serialization_pickle.c */
 bool face_generator_init(PyObject *module);         /* generator_type.c */
 struct tp_generator *face_generator_of(PyObject *o);  /* borrowed */
 PyObject *face_generator(struct tp_generator *g);    /* takes a count of its own */

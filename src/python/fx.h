@@ -40,7 +40,7 @@ PyTypeObject *fx_make_type(PyObject *module, PyType_Spec *spec, const char *attr
 int fx_is_impure(tp_node *n, bool random);                  /* -1: exception set */
 
 /* ---- fx_edit.c: methods of nodes that change the graph ---- */
-extern PyMethodDef fx_node_editing[];
+extern PyMethodDef fx_node_methods[];
 PyObject *fx_node_compare(PyObject *a, PyObject *b, int how);        /* by their places in the graph */
 PyObject *fx_foreign_error(tp_node *arg, const char *reader, tp_graph *g);      /* raises; NULL */
 
@@ -70,7 +70,7 @@ PyObject *fx_graph_find_nodes(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *fx_graph_output_node(PyObject *self, PyObject *unused);
 
 /* ---- fx_arguments.c ---- */
-/* An argument of a node of `g`; owned by the caller. False: exception set. */
+/* An argument of a node of `g`; owned by the caller. False: exception set. `g` NULL: no node nor symbol is kept as one. */
 bool fx_to_value(tp_graph *g, PyObject *o, tp_value *out);
 /* The positional and keyword arguments; an owned array of owned values. */
 typedef struct fx_arguments {
@@ -98,5 +98,6 @@ PyObject *fx_add_global(PyObject *globals, PyObject *hint, PyObject *o);
 PyObject *fx_graph_str(tp_graph *g);
 PyObject *fx_node_str(tp_node *n);                          /* format_node */
 bool fx_code_init(PyObject *module);
+bool fx_run_init(PyObject *module);                         /* fx_run.c */
 
 #endif

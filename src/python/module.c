@@ -81,6 +81,8 @@ static bool (*const parts[])(PyObject *module) = {
     face_pytree_init,
     face_make_fx_init,
     face_transforms_init,
+    face_archive_init,
+    face_pickle_init,
 };
 
 static int module_exec(PyObject *module)

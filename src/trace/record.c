@@ -20,6 +20,7 @@ struct tp_recorder {
     tp_map    node_of;              /* address of a held tensor -> node */
     tp_array(tp_tensor *) held;     /* counted */
     tp_array(constant) constants;
+    tp_map    constant_at;          /* address of a constant -> its index */
     uint32_t  tensor_constants, parameter_constants;
     tp_size_nodes sizes;
 };
@@ -93,14 +94,15 @@ static bool describe(tp_recorder *r, tp_node *n, tp_value v)
 
 static constant *constant_of(tp_recorder *r, tp_tensor *t)
 {
-    for (size_t i = 0; i < r->constants.count; i++)
-        if (r->constants.item[i].tensor == t)
-            return &r->constants.item[i];
+    uint64_t at;
+    if (tp_map_get(&r->constant_at, (uint64_t)(uintptr_t)t, &at))
+        return &r->constants.item[at];
     bool parameter = r->host.is_parameter && r->host.is_parameter(r->host.context, t);
     constant c = { .tensor = t };
     snprintf(c.name, sizeof c.name, parameter ? "_param_constant%u" : "_tensor_constant%u",
              parameter ? r->parameter_constants : r->tensor_constants);
-    if (!tp_array_push(&r->constants, c))
+    if (!tp_array_reserve(&r->constants, r->constants.count + 1) ||
+        !tp_map_put(&r->constant_at, (uint64_t)(uintptr_t)t, r->constants.count) || !tp_array_push(&r->constants, c))
         return NULL;
     ++*(parameter ? &r->parameter_constants : &r->tensor_constants);
     tp_tensor_ref(t);
@@ -352,6 +354,7 @@ void tp_recorder_free(tp_recorder *r)
         tp_tensor_unref(r->constants.item[i].tensor);
     tp_array_fini(&r->held);
     tp_array_fini(&r->constants);
+    tp_map_fini(&r->constant_at);
     tp_map_fini(&r->node_of);
     tp_sizes_fini(&r->sizes);
     tp_graph_unref(r->graph);
@@ -376,7 +379,10 @@ tp_graph *tp_recorder_graph(const tp_recorder *r)
 tp_node *tp_record_input(tp_recorder *r, const char *name, tp_value v)
 {
     tp_node *n = tp_graph_placeholder(r->graph, name);
-    if (!n || !describe(r, n, v))
+    if (!n)
+        return NULL;
+    tp_node_set_target(n, tp_target_name(n->name));         /* leaves of one argument share a wish, not a name */
+    if (!describe(r, n, v))
         return NULL;
     if (v.tag == TP_TENSOR && !tp_record_track(r, v.tensor, n))
         return NULL;

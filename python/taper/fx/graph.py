@@ -2,6 +2,7 @@
 import contextlib
 import copy
 import dataclasses
+import types
 import typing
 import warnings
 
@@ -38,7 +39,26 @@ def _first_globals():
     for name, module in (("fx_pytree", "fx._pytree"), ("pytree", "utils._pytree")):
         with contextlib.suppress(ImportError):
             names[name] = importlib.import_module(f"{package.__name__}.{module}")
+    names.update(_custom_builtins)
     return names
+
+
+_custom_builtins = {}
+
+
+def _register_custom_builtin(name, import_str, obj):
+    """A name that generated code may use without being told where it comes from."""
+    _custom_builtins[name] = obj
+
+
+class _Namespace:
+    """Gives names that a graph has not used."""
+
+    def __init__(self, graph):
+        self._graph = graph
+
+    def create_name(self, candidate, obj=None):
+        return self._graph._fresh_name(candidate)
 
 
 class CodeGen:
@@ -122,6 +142,10 @@ class Graph(_C._FxGraph):
     @property
     def _len(self):
         return len(self.nodes)
+
+    @property
+    def _graph_namespace(self):
+        return _Namespace(self)
 
     # ---- building ----
     def _target_to_str(self, target):
@@ -209,7 +233,7 @@ class Graph(_C._FxGraph):
 
     def __reduce__(self):
         place = {node: _Place(i) for i, node in enumerate(self.nodes)}
-        rows = [(n.op, n.target, map_arg(n.args, place.__getitem__), dict(map_arg(n.kwargs, place.__getitem__)), n.name, n.type,
+        rows = [(n.op, _Named.of(n.target), map_arg(n.args, place.__getitem__), dict(map_arg(n.kwargs, place.__getitem__)), n.name, n.type,
                  dict(n.meta)) for n in self.nodes]
         state = {name: value for name, value in self.__dict__.items() if name != "_owning_module"}
         return _make_again, (type(self),), (rows, state)
@@ -220,6 +244,7 @@ class Graph(_C._FxGraph):
         made = []
         back = lambda leaf: made[leaf] if type(leaf) is _Place else leaf
         for op, target, args, kwargs, name, kind, meta in rows:
+            target = target.find() if type(target) is _Named else target
             node = self.create_node(op, target, _C._fx_map_aggregate(args, back), _C._fx_map_aggregate(kwargs, back), name, kind)
             node.meta.update(meta)
             made.append(node)
@@ -227,6 +252,22 @@ class Graph(_C._FxGraph):
 
 class _Place(int):
     """Stands for the n-th node in pickles."""
+
+
+class _Named(str):
+    """Stands for a builtin function of the package in pickles."""
+
+    @staticmethod
+    def of(target):
+        if isinstance(target, types.BuiltinFunctionType) and (name := _C._fx_qualified_name(target)).startswith("torch."):
+            return _Named(name)
+        return target
+
+    def find(self):
+        at = _package()
+        for part in self.split(".")[1:]:
+            at = getattr(at, part)
+        return at
 
 
 def _make_again(cls):

@@ -101,6 +101,7 @@ bool capture_has_tensor(PyObject *o);                       /* itself or inside 
 bool capture_trusts(PyObject *globals);                     /* code of this package: what it reads is not guarded */
 PyObject *capture_attribute_name(capture *c, PyObject *o, int32_t source);      /* of a graph attribute for `o` */
 void *capture_unsupported(const char *format, ...);         /* raises; NULL */
+void *capture_graph_error(capture *c);                      /* raises what made the graph fail; NULL */
 
 /* ---- tensors.c: what becomes a node ---- */
 PyObject *capture_call_function(capture *c, PyObject *target, PyObject *args, PyObject *kwargs);    /* kwargs may be NULL */

@@ -6,7 +6,8 @@
 #include "python/face.h"
 
 const tp_instruction_info tp_instructions[TP_OPCODE_COUNT] = {
-#define TP_INSTRUCTION(name, argument, pops, pushes, jump, edges) [TP_I_##name] = { #name, TP_A_##argument, TP_E_##edges },
+#define TP_INSTRUCTION(name, argument, pops, pushes, jump, edges) \
+    [TP_I_##name] = { #name, TP_A_##argument, TP_E_##edges },
 #include "python/capture/instruction.def"
 #undef TP_INSTRUCTION
 };
@@ -172,7 +173,8 @@ void tp_code_print(const tp_code *code, tp_text *text)
         if (i->flags & TP_CALLED)
             tp_text_add(text, " (called)");
         if (i->handler.target >= 0)
-            tp_text_add(text, "    except %d [%d]%s", i->handler.target, i->handler.depth, i->handler.lasti ? " lasti" : "");
+            tp_text_add(text, "    except %d [%d]%s", i->handler.target, i->handler.depth,
+                        i->handler.lasti ? " lasti" : "");
         tp_text_add(text, "\n");
     }
 }

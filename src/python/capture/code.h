@@ -1,9 +1,9 @@
 /* code.h - code of a Python function in instructions of our own (instruction.def).
  *
  * decode311.c makes it from a code object, encode311.c makes a code object from it; everything between (symbolic
- * interpreter, resume logic, code generation) knows only this. There are no caches, no prefixes of long arguments and no
- * NULLs on the stack; a jump names the index of an instruction; names and constants are the objects; each instruction
- * knows where an exception raised in it goes.
+ * interpreter, resume logic, code generation) knows only this. There are no caches, no prefixes of long arguments and
+ * no NULLs on the stack; a jump names the index of an instruction; names and constants are the objects; each
+ * instruction knows where an exception raised in it goes.
  *
  * Calls. A call takes the callable and its arguments, in this order, and nothing else:
  *
@@ -11,18 +11,20 @@
  *     LOAD_FAST x                 CALL 0 (called)           CALL 0 (called)
  *     CALL 1 (called)
  *
- * CPython keeps a second word under a value that will be called (NULL, or the function of a method): TP_CALLED and CALLEE
- * say where it is put, TP_CALLED on the call that this call uses it up. An interpreter ignores all this: LOAD_ATTR gives the
- * attribute, bound as usual, CALLEE does nothing. Code that is written anew may leave the marks out, on the value and on the
- * call; the encoder then finds another, as quick, way to say the call. tp_code_stacks_in tells which values have a mark, for
- * a continuation that rebuilds a stack: CALLEE 0 before each of them.
+ * CPython keeps a second word under a value that will be called (NULL, or the function of a method): TP_CALLED and
+ * CALLEE say where it is put, TP_CALLED on the call that this call uses it up. An interpreter ignores all this:
+ * LOAD_ATTR gives the attribute, bound as usual, CALLEE does nothing. Code that is written anew may leave the marks
+ * out, on the value and on the call; the encoder then finds another, as quick, way to say the call. tp_code_stacks_in
+ * tells which values have a mark, for a continuation that rebuilds a stack: CALLEE 0 before each of them.
  *
- * Always: targets are indices of instructions; the last reachable instruction does not fall off the end; the stack has one
- * height at each instruction; the first locals are the arguments in the order of the frame (positional, keyword only, *,
- * **); before a cell or free variable is used its MAKE_CELL or COPY_FREE_VARS has run, and there is a RESUME, before which
- * the interpreter does not show the frame. The decoder establishes this, the encoder checks it: foreign code may be odd, so an answer is an error, not a crash.
- * Owners: a tp_code owns its arrays and counts every object it names (tp_code_keep). The GIL is held everywhere.
- * Errors are those of base/error.h, a pending Python exception among them (TP_ERR_FOREIGN). */
+ * Always: targets are indices of instructions; the last reachable instruction does not fall off the end; the stack has
+ * one height at each instruction; the first locals are the arguments in the order of the frame (positional, keyword
+ * only, *, **); before a cell or free variable is used its MAKE_CELL or COPY_FREE_VARS has run, and there is a RESUME,
+ * before which the interpreter does not show the frame. The encoder checks all of this, the decoder all but the last:
+ * foreign code may be odd, so the answer to it is an error, not a crash.
+ *
+ * Owners: a tp_code owns its arrays and counts every object it names (tp_code_keep). The GIL is held everywhere. Errors
+ * are those of base/error.h, a pending Python exception among them (TP_ERR_FOREIGN). */
 #ifndef TP_PYTHON_CAPTURE_CODE_H
 #define TP_PYTHON_CAPTURE_CODE_H
 
@@ -66,7 +68,8 @@ typedef enum tp_edges { TP_E_NEXT, TP_E_JUMP, TP_E_GOTO, TP_E_END } tp_edges;
 /* Python's numbers of BINARY_OP: the plain operators, then the same in place (TP_B_IN_PLACE later). */
 typedef enum tp_operator {
     TP_B_ADD, TP_B_AND, TP_B_FLOOR_DIVIDE, TP_B_LSHIFT, TP_B_MATRIX_MULTIPLY, TP_B_MULTIPLY, TP_B_REMAINDER, TP_B_OR,
-    TP_B_POWER, TP_B_RSHIFT, TP_B_SUBTRACT, TP_B_TRUE_DIVIDE, TP_B_XOR, TP_B_IN_PLACE, TP_OPERATOR_COUNT = 2 * TP_B_IN_PLACE,
+    TP_B_POWER, TP_B_RSHIFT, TP_B_SUBTRACT, TP_B_TRUE_DIVIDE, TP_B_XOR, TP_B_IN_PLACE,
+    TP_OPERATOR_COUNT = 2 * TP_B_IN_PLACE,
 } tp_operator;
 
 /* What MAKE_FUNCTION finds on the stack below the code, bottom first. */
@@ -84,8 +87,8 @@ enum {                              /* tp_instruction.flags */
 
 typedef struct tp_position { int32_t line, end_line, column, end_column; } tp_position;     /* -1: unknown */
 
-/* Where an exception goes: the stack is cut to `depth` values, then the index of the instruction that raised (as a Python
- * int, for RERAISE) is pushed if `lasti`, then the exception. */
+/* Where an exception goes: the stack is cut to `depth` values, then the index of the instruction that raised (as a
+ * Python int, for RERAISE) is pushed if `lasti`, then the exception. */
 typedef struct tp_handler {
     int32_t target;                 /* -1: to the caller */
     int32_t depth;
@@ -169,7 +172,7 @@ void tp_instruction_effect(const tp_instruction *i, bool jumps, int32_t *pops, i
 
 /* ---- decode311.c, encode311.c ---- */
 bool tp_code_available(void);       /* is there a decoder and an encoder for this Python? */
-TP_CHECK tp_code *tp_code_decode(PyCodeObject *code);       /* keeps `code`; TP_ERR_UNIMPLEMENTED: not for this Python */
+TP_CHECK tp_code *tp_code_decode(PyCodeObject *code);       /* keeps it; TP_ERR_UNIMPLEMENTED: not for this Python */
 TP_CHECK PyCodeObject *tp_code_encode(const tp_code *code); /* a new reference */
 
 #endif

@@ -1,8 +1,8 @@
 /* decode311.c - a code object of CPython 3.11 in instructions of our own.
  *
- * First each operation is translated where it stands, jumps and handlers still naming code units and stack positions being
- * CPython's. Then units become indices, and the walk over the stack (stack.c) shows each instruction with its stack, where
- * positions are brought from CPython's, with a second word under values that wait to be called, to ours.
+ * First each operation is translated where it stands, jumps and handlers still naming code units and stack positions
+ * being CPython's. Then units become indices, and the walk over the stack (stack.c) shows each instruction with its
+ * stack, where positions are brought from CPython's, with a second word under values that wait to be called, to ours.
  *
  * Calls with a word other than NULL there, as the compiler makes them for decorators, comprehensions and `with`
  * ([f, x] CALL 0 is f(x)), become plain ones with one argument more. */
@@ -78,7 +78,7 @@ static tp_instruction *append(decoder *d, tp_opcode op, int32_t arg, PyObject *o
     return i;
 }
 
-/* PUSH_NULL; SWAP n; … ; SWAP 2 puts the word under a value that is already there: how the encoder writes CALLEE n - 1. */
+/* PUSH_NULL; SWAP n; … ; SWAP 2 puts the word under a value that is there: how the encoder writes CALLEE n - 1. */
 static bool read_push_null(decoder *d)
 {
     const uint8_t *next = d->byte + 2 * (d->unit + 1);
@@ -191,7 +191,8 @@ static bool translate(decoder *d)
         return malformed(d, "the code ends inside an operation");
     for (size_t k = 0; k < d->code->count; k++) {
         tp_instruction *i = &d->code->item[k];
-        if ((i->target >= 0 && !find_index(d, &i->target)) || (i->handler.target >= 0 && !find_index(d, &i->handler.target)))
+        if ((i->target >= 0 && !find_index(d, &i->target)) ||
+            (i->handler.target >= 0 && !find_index(d, &i->handler.target)))
             return false;
     }
     return true;
@@ -215,7 +216,8 @@ static int32_t their_depth(const tp_stack *s)
     return s->depth + (s->mark ? s->mark->level + 1 : 0);
 }
 
-/* Where the handler finds the stack: our number of values among the lowest `depth` words, none of them a mark at the top. */
+/* Where the handler finds the stack: our number of values among the lowest `depth` words, none of them a mark at the
+ * top. */
 static bool settle_handler(tp_instruction *i, int32_t index, const tp_stack *s)
 {
     int32_t depth = i->handler.depth;
@@ -286,8 +288,8 @@ static bool read_head(decoder *d)
     return read_locals(d);
 }
 
-/* The code as it was compiled. PyCode_GetCode would do, but it trusts the code not to end inside the caches of an operation,
- * and writes past its end otherwise. */
+/* The code as it was compiled. PyCode_GetCode would do, but it trusts the code not to end inside the caches of an
+ * operation, and writes past its end otherwise. */
 static bool read_units(decoder *d)
 {
     const _Py_CODEUNIT *unit = _PyCode_CODE(d->source);
@@ -311,8 +313,8 @@ static bool read_tables(decoder *d)
         return false;
     for (size_t u = 0; u <= units; u++)
         d->index[u] = -1;
-    return tp_positions_read((const uint8_t *)PyBytes_AS_STRING(s->co_linetable), (size_t)PyBytes_GET_SIZE(s->co_linetable),
-                             s->co_firstlineno, d->position, d->units) &&
+    return tp_positions_read((const uint8_t *)PyBytes_AS_STRING(s->co_linetable),
+                             (size_t)PyBytes_GET_SIZE(s->co_linetable), s->co_firstlineno, d->position, d->units) &&
            tp_handlers_read((const uint8_t *)PyBytes_AS_STRING(s->co_exceptiontable),
                             (size_t)PyBytes_GET_SIZE(s->co_exceptiontable), d->handler, d->units);
 }

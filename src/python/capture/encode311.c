@@ -1,11 +1,12 @@
 /* encode311.c - a code object of CPython 3.11 from instructions of our own.
  *
- * Each instruction is lowered to CPython's operations, its names and constants to places in pools; then the operations are
- * laid out, where a jump's argument depends on how long the operations between are and these on their arguments: all begin
- * short and grow until nothing changes. Last come bytes, tables and the code object.
+ * Each instruction is lowered to CPython's operations, its names and constants to places in pools; then the operations
+ * are laid out, where a jump's argument depends on how long the operations between are and these on their arguments:
+ * all begin short and grow until nothing changes. Last come bytes, tables and the code object.
  *
- * A call whose callable has no mark is written with the callable where a method's function would be: [f, x, y] CALL 1 is
- * f(x, y). Only without arguments, and for CALL_FUNCTION_EX, is the second word put under it late: PUSH_NULL and swaps. */
+ * A call whose callable has no mark is written with the callable where a method's function would be: [f, x, y] CALL 1
+ * is f(x, y). Only without arguments, and for CALL_FUNCTION_EX, is the second word put under it late: PUSH_NULL and
+ * swaps. */
 #include <string.h>
 
 #include "base/error.h"
@@ -407,8 +408,8 @@ static bool same_locals(const encoder *e, const PyCodeObject *made)
 static bool check_head(const tp_code *c)
 {
     int64_t arguments = (int64_t)c->argument_count + c->keyword_only + 2;
-    if (c->argument_count < 0 || c->positional_only < 0 || c->positional_only > c->argument_count || c->keyword_only < 0 ||
-        arguments > INT32_MAX || (size_t)tp_code_arguments(c) > c->local_count)
+    if (c->argument_count < 0 || c->positional_only < 0 || c->positional_only > c->argument_count ||
+        c->keyword_only < 0 || arguments > INT32_MAX || (size_t)tp_code_arguments(c) > c->local_count)
         return tp_fail(TP_ERR_VALUE, "the code has more arguments than locals");
     for (int32_t k = 0; k < tp_code_arguments(c); k++)
         if (!(c->local[k].kind & TP_LOCAL_PLAIN))
@@ -420,14 +421,16 @@ static PyCodeObject *make_code(const encoder *e)
 {
     const tp_code *c = e->code;
     PyObject *constants = PyList_AsTuple(e->constants), *names = PyList_AsTuple(e->names);
-    PyObject *plain = locals_of(e, TP_LOCAL_PLAIN), *cells = locals_of(e, TP_LOCAL_CELL), *free = locals_of(e, TP_LOCAL_FREE);
+    PyObject *plain = locals_of(e, TP_LOCAL_PLAIN), *cells = locals_of(e, TP_LOCAL_CELL);
+    PyObject *free = locals_of(e, TP_LOCAL_FREE);
     PyObject *bytes = bytes_of(&e->bytes), *lines = bytes_of(&e->lines), *exceptions = bytes_of(&e->exceptions);
     PyCodeObject *made = NULL;
 
     if (constants && names && plain && cells && free && bytes && lines && exceptions)
-        made = PyCode_NewWithPosOnlyArgs(c->argument_count, c->positional_only, c->keyword_only, (int)PyTuple_GET_SIZE(plain),
-                                         e->stack_size > 0 ? e->stack_size : 1, c->flags, bytes, constants, names, plain, free,
-                                         cells, c->file, c->name, c->qualified_name, c->first_line, lines, exceptions);
+        made = PyCode_NewWithPosOnlyArgs(c->argument_count, c->positional_only, c->keyword_only,
+                                         (int)PyTuple_GET_SIZE(plain), e->stack_size > 0 ? e->stack_size : 1, c->flags,
+                                         bytes, constants, names, plain, free, cells, c->file,
+                                         c->name, c->qualified_name, c->first_line, lines, exceptions);
     if (!made)
         (void)face_foreign();
     else if (!same_locals(e, made))
@@ -448,8 +451,8 @@ PyCodeObject *tp_code_encode(const tp_code *code)
     encoder e = { .code = code };
     PyCodeObject *made = NULL;
     tp_arena_init(&e.scratch);
-    bool ok = check_head(code) && (e.stack = tp_code_stacks_in(&e.scratch, code)) && check_prologue(&e) && make_pools(&e) &&
-              place_locals(&e) &&
+    bool ok = check_head(code) && (e.stack = tp_code_stacks_in(&e.scratch, code)) && check_prologue(&e) &&
+              make_pools(&e) && place_locals(&e) &&
               lower_all(&e) && lay_out(&e) && write_bytes(&e) && write_exceptions(&e);
     if (ok)
         made = make_code(&e);

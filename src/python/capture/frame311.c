@@ -4,14 +4,14 @@
  *                                                                               ├─ run another code in it
  *                                                                               └─ a result
  *
- * The hook replaces the interpreter's frame evaluation only while a capture is entered, because it slows every call. What it
- * needs of a frame (arguments, function, code) is in a private struct; nothing else of CPython's insides is touched, and no
- * other file includes it.
+ * The hook replaces the interpreter's frame evaluation only while a capture is entered, because it slows every call.
+ * What it needs of a frame (arguments, function, code) is in a private struct; nothing else of CPython's insides is
+ * touched, and no other file includes it.
  *
  * Another code runs in the frame itself: at entry a frame holds its arguments and otherwise nothing, so its code can be
- * exchanged when there is room for the locals and stack of the new one. The frame is the topmost thing on the thread's data
- * stack, which is cut back to the frame's start when it ends, so it may grow there. Generators copy their frame into an
- * object sized by the function's code; they, and frames without room, run as a call of a new function. */
+ * exchanged when there is room for the locals and stack of the new one. The frame is the topmost thing on the thread's
+ * data stack, which is cut back to the frame's start when it ends, so it may grow there. Generators copy their frame
+ * into an object sized by the function's code; they, and frames without room, run as a call of a new function. */
 #define _GNU_SOURCE 1               /* pthread_getattr_np: where this thread's stack ends */
 #include <pthread.h>
 
@@ -27,11 +27,14 @@
 
 typedef struct _PyInterpreterFrame interpreter_frame;
 
-enum { STACK_MARGIN = 256 * 1024, GENERATOR = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE };
+enum {
+    STACK_MARGIN = 256 * 1024,
+    GENERATOR = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE,
+};
 
 struct capture_state {
     int entered;                        /* captures, in all threads */
-    bool installed;                     /* ours is the interpreter's function, or another tool's that stands above ours calls it */
+    bool installed;                     /* the interpreter calls our hook, itself or through another tool's above it */
     Py_ssize_t cache_index;             /* of our word in a code object's extra data; -1: not asked for yet */
     _PyFrameEvalFunction previous;      /* what evaluated frames before us, and does it for us */
 };
@@ -73,7 +76,8 @@ static bool stack_ends(void)
 /* ---- running another code ---- */
 static int argument_slots(const PyCodeObject *code)
 {
-    return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) + !!(code->co_flags & CO_VARKEYWORDS);
+    int flags = code->co_flags;
+    return code->co_argcount + code->co_kwonlyargcount + !!(flags & CO_VARARGS) + !!(flags & CO_VARKEYWORDS);
 }
 
 /* What the interpreter takes for granted of a frame and its code. */
@@ -88,7 +92,8 @@ static bool fits(const interpreter_frame *f, PyObject *given)
     if (argument_slots(code) != argument_slots(f->f_code) ||
         code->co_nfreevars != (closure ? PyTuple_GET_SIZE(closure) : 0) ||
         (code->co_flags & (CO_OPTIMIZED | GENERATOR)) != (f->f_code->co_flags & (CO_OPTIMIZED | GENERATOR))) {
-        PyErr_Format(PyExc_RuntimeError, "code of %U does not fit the frame of %U: other arguments, free variables or kind",
+        PyErr_Format(PyExc_RuntimeError,
+                     "code of %U does not fit the frame of %U: other arguments, free variables or kind",
                      code->co_qualname, f->f_code->co_qualname);
         return false;
     }
@@ -120,7 +125,8 @@ static bool exchange_code(PyThreadState *ts, interpreter_frame *f, PyCodeObject 
 }
 
 /* Arguments of a frame as a call would give them to `code`: f(*positional, **keywords). */
-static bool call_arguments(const interpreter_frame *f, const PyCodeObject *code, PyObject **positional, PyObject **keywords)
+static bool call_arguments(const interpreter_frame *f, const PyCodeObject *code, PyObject **positional,
+                           PyObject **keywords)
 {
     PyObject *const *slot = f->localsplus;
     int count = code->co_argcount, next = count + code->co_kwonlyargcount;
@@ -256,7 +262,7 @@ void tp_capture_leave(tp_capture *capture)
         tp_self.capture_off = capture->outer_off;
     }
     for (tp_capture *c = tp_self.capture; c; c = c->outer)
-        if (c->outer == capture) {      /* generators may end their `with` blocks in another order than they began them */
+        if (c->outer == capture) {      /* generators may end `with` blocks in another order than they began */
             c->outer = capture->outer;
             c->outer_off = capture->outer_off;
         }

@@ -107,16 +107,17 @@ static PyObject *swap_constant(PyObject *module, PyObject *args)
     return face_raise();
 }
 
-/* _built(a, b): code of `lambda: [f(), f(x), f(*a), f(k=b), f.m()]` with f and x free, written from nothing and without marks,
- * as a compiler writes it. */
+/* _built(a, b): code of `lambda: [f(), f(x), f(*a), f(k=b), f.m()]` with f and x free, written from nothing and without
+ * marks, as a compiler writes it. */
 static bool build(tp_code *c, PyObject *a, PyObject *b)
 {
-    PyObject *f = PyUnicode_InternFromString("f"), *x = PyUnicode_InternFromString("x"), *m = PyUnicode_InternFromString("m");
-    PyObject *names = Py_BuildValue("(s)", "k");
+    PyObject *f = PyUnicode_InternFromString("f"), *x = PyUnicode_InternFromString("x");
+    PyObject *m = PyUnicode_InternFromString("m"), *names = Py_BuildValue("(s)", "k");
     bool ok = f && x && m && names;
     if (!ok)
         (void)face_foreign();
-    int32_t fs = ok ? tp_code_add_local(c, f, TP_LOCAL_FREE) : -1, xs = fs < 0 ? -1 : tp_code_add_local(c, x, TP_LOCAL_FREE);
+    int32_t fs = ok ? tp_code_add_local(c, f, TP_LOCAL_FREE) : -1;
+    int32_t xs = fs < 0 ? -1 : tp_code_add_local(c, x, TP_LOCAL_FREE);
     ok = xs >= 0 && tp_code_append_prologue(c) &&
          tp_code_append(c, TP_I_LOAD_DEREF, fs, NULL) >= 0 && tp_code_append(c, TP_I_CALL, 0, NULL) >= 0 &&
          tp_code_append(c, TP_I_LOAD_DEREF, fs, NULL) >= 0 && tp_code_append(c, TP_I_LOAD_DEREF, xs, NULL) >= 0 &&
@@ -148,8 +149,8 @@ static PyObject *built(PyObject *module, PyObject *args)
     return face_raise();
 }
 
-/* _twice(code, name): code that runs `code` twice, the first time for its effects only. Its locals move behind a new one
- * called `name`. For code without cells. */
+/* _twice(code, name): code that runs `code` twice, the first time for its effects only. Its locals move behind a new
+ * one called `name`. For code without cells. */
 static bool append_twice(tp_code *out, const tp_code *c, PyObject *name, int32_t *map)
 {
     for (size_t k = 0; k < c->local_count; k++) {
@@ -365,7 +366,8 @@ static PyMethodDef functions[] = {
     { "_swap_constant", swap_constant, METH_VARARGS, "a code object with one constant for another" },
     { "_built", built, METH_VARARGS, "a code object written from nothing" },
     { "_twice", twice, METH_VARARGS, "a code object that runs another twice" },
-    { "_watch", (PyCFunction)(void (*)(void))watch, METH_VARARGS | METH_KEYWORDS, "call with a function asked about each frame" },
+    { "_watch", (PyCFunction)(void (*)(void))watch, METH_VARARGS | METH_KEYWORDS,
+      "call with a function asked about each frame" },
     { "_entered", entered, METH_NOARGS, "how many captures are entered" },
     { "_keep", keep, METH_VARARGS, "hang an object on a code object" },
     { "_kept", kept, METH_O, "the object that hangs on a code object" },

@@ -51,10 +51,10 @@ static uint64_t key_hash(PyObject *key)
 
 int32_t tp_source_in(tp_sources *s, source_kind kind, int32_t base, int32_t number, PyObject *key)
 {
-    source made = { .kind = (uint8_t)kind, .base = base, .number = number, .key = key };
+    path made = { .kind = (uint8_t)kind, .base = base, .number = number, .key = key };
     uint64_t hash = tp_hash_word(key_hash(key) ^ tp_hash_word((uint64_t)kind << 56 ^ (uint64_t)(uint32_t)base << 24 ^ (uint32_t)number)), at;
     if (tp_map_get(&s->path_at, hash, &at)) {
-        const source *p = &s->path.item[at];
+        const path *p = &s->path.item[at];
         if (p->kind == kind && p->base == base && p->number == number && same_key(p->key, key))
             return (int32_t)at;
     }
@@ -113,7 +113,7 @@ static PyObject *closure_item(PyObject *closure, int32_t number)
     return Py_XNewRef(PyCell_GET(PyTuple_GET_ITEM(closure, number)));
 }
 
-static PyObject *follow(const source *p, PyObject *base, const call_state *call)
+static PyObject *follow(const path *p, PyObject *base, const call_state *call)
 {
     PyObject *part;
     switch ((source_kind)p->kind) {
@@ -141,7 +141,7 @@ PyObject *tp_source_value(const tp_sources *s, int32_t at, const call_state *cal
 {
     if (values[at])
         return values[at];
-    const source *p = &s->path.item[at];
+    const path *p = &s->path.item[at];
     PyObject *base = NULL;
     if (p->base != NO_SOURCE && !(base = tp_source_value(s, p->base, call, values)))
         return NULL;
@@ -167,7 +167,7 @@ static PyObject *held_text(PyObject *o)
 
 PyObject *tp_source_text(const tp_sources *s, int32_t at)
 {
-    const source *p = &s->path.item[at];
+    const path *p = &s->path.item[at];
     PyObject *base = p->base == NO_SOURCE ? Py_NewRef(Py_None) : tp_source_text(s, p->base), *text = NULL;
     if (!base)
         return NULL;

@@ -30,12 +30,12 @@ typedef enum source_kind {
 
 enum { NO_SOURCE = -1 };
 
-typedef struct source {
+typedef struct path {
     uint8_t   kind;
     int32_t   base;         /* index of another source, NO_SOURCE for roots */
     int32_t   number;
     PyObject *key;          /* counted, may be NULL */
-} source;
+} path;
 
 typedef enum guard_kind {
     GUARD_ID,               /* it is this object */
@@ -75,7 +75,7 @@ typedef struct call_state {
 } call_state;
 
 typedef struct tp_sources {
-    tp_array(source) path;
+    tp_array(path) path;
     tp_array(guard) guard;
     tp_map path_at, guard_at;       /* hash -> index, to find what is there; a rare collision makes a second one */
 } tp_sources;

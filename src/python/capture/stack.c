@@ -1,15 +1,15 @@
 /* stack.c - the height of the stack at each instruction, and which values wait there to be called.
  *
  * A walk over all paths. Where two meet they must agree on the number of values and on where the marks are; then each
- * instruction has one state, and decoder and encoder can translate positions on CPython's stack, which has a second word
- * under each value with a mark, to positions on ours:
+ * instruction has one state, and decoder and encoder can translate positions on CPython's stack, which has a second
+ * word under each value with a mark, to positions on ours:
  *
  *     CPython    x  NULL f  NULL NULL g  y          positions 0 … 6
  *     ours       x       f            g  y          positions 0 … 3, marks at 1, 2, 2
  *
- * A mark is made before or with its value; it is used up by the call that has TP_CALLED. Between, the value may be popped
- * and another pushed in its place (the mark is under the place), unless it came from LOAD_ATTR: then both words are one
- * thing, and only a call may take it. Code that does anything else with these words is refused. */
+ * A mark is made before or with its value; it is used up by the call that has TP_CALLED. Between, the value may be
+ * popped and another pushed in its place (the mark is under the place), unless it came from LOAD_ATTR: then both words
+ * are one thing, and only a call may take it. Code that does anything else with these words is refused. */
 #include "base/error.h"
 #include "python/capture/code.h"
 
@@ -125,7 +125,8 @@ static bool check(const tp_code *code, int32_t index)
     case TP_A_CALL: fits = fits && number_fits(code, i) && names_fit(i); break;
     default: fits = fits && number_fits(code, i); break;
     }
-    return fits || tp_fail(TP_ERR_VALUE, "instruction %d: %s has an argument out of range", index, tp_instructions[i->op].name);
+    return fits || tp_fail(TP_ERR_VALUE, "instruction %d: %s has an argument out of range", index,
+                           tp_instructions[i->op].name);
 }
 
 /* ---- states ---- */

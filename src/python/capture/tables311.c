@@ -8,8 +8,8 @@
  *     14        everything                                            signed varint, three varints
  *     15        nothing known
  *
- * Its varints have six bits a byte, lowest first. An exception entry is four varints, highest bits first, the first byte
- * of an entry marked by its top bit: start, length, target, depth * 2 + lasti. */
+ * Its varints have six bits a byte, lowest first. An exception entry is four varints, highest bits first, the first
+ * byte of an entry marked by its top bit: start, length, target, depth * 2 + lasti. */
 #include "base/error.h"
 #include "python/capture/tables311.h"
 
@@ -130,7 +130,7 @@ bool tp_handlers_read(const uint8_t *at, size_t bytes, tp_handler *unit, int32_t
     cursor c = { .at = at, .end = at + bytes };
     for (int32_t u = 0; u < units; u++)
         unit[u] = (tp_handler){ .target = -1 };
-    for (int32_t last = 0; c.at < c.end;) {     /* entries stand in order and do not overlap: CPython searches by halving */
+    for (int32_t last = 0; c.at < c.end;) {     /* entries stand in order and do not overlap: CPython relies on it */
         bool begins = *c.at & 128;
         int32_t start = read_high_first(&c), length = read_high_first(&c);
         int32_t target = read_high_first(&c), depth = read_high_first(&c);
@@ -190,8 +190,9 @@ static bool put_position(tp_byte_array *out, tp_position p, uint32_t units, int3
         return put(out, 128 | (uint32_t)(c >> 3) << 3 | length) && put(out, (uint32_t)((c & 7) << 4 | (e - c)));
     if (one_line && on >= 0 && on < 3 && c < 128 && e < 128)
         return put(out, 128 | (uint32_t)(10 + on) << 3 | length) && put(out, (uint32_t)c) && put(out, (uint32_t)e);
-    return put(out, 128 | 14 << 3 | length) && put_signed(out, on) && put_low_first(out, (uint32_t)(p.end_line - p.line)) &&
-           put_low_first(out, (uint32_t)c + 1) && put_low_first(out, (uint32_t)e + 1);
+    return put(out, 128 | 14 << 3 | length) && put_signed(out, on) &&
+           put_low_first(out, (uint32_t)(p.end_line - p.line)) && put_low_first(out, (uint32_t)c + 1) &&
+           put_low_first(out, (uint32_t)e + 1);
 }
 
 bool tp_position_write(tp_byte_array *out, tp_position p, int32_t units, int32_t *line)

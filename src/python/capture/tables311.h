@@ -1,7 +1,8 @@
 /* tables311.h - the two side tables of a code object in CPython 3.11: where in the source, and where exceptions go.
  *
- * Both speak of code units (2 bytes). Readers take bytes of unknown origin: what is malformed is an error. Writers append to
- * a growing array. The formats are described in CPython's Objects/locations.md and Objects/exception_handling_notes.txt. */
+ * Both speak of code units (2 bytes). Readers take bytes of unknown origin: what is malformed is an error. Writers
+ * append to a growing array. The formats are described in CPython's Objects/locations.md and
+ * Objects/exception_handling_notes.txt. */
 #ifndef TP_PYTHON_CAPTURE_TABLES311_H
 #define TP_PYTHON_CAPTURE_TABLES311_H
 

@@ -111,7 +111,7 @@ static bool give_nodes(capture *c, PyObject *result, tp_node *node)
             continue;
         tp_node *part = tp_graph_getitem(c->graph, node, i);
         if (!part) {
-            (void)(tp_graph_check(c->graph), face_raise());
+            capture_graph_error(c);
             return false;
         }
         if (!give_nodes(c, item, part))
@@ -142,10 +142,8 @@ static bool add_node(capture *c, tp_node_kind kind, tp_target target, PyObject *
             done++;
     }
     tp_node *node = NULL;
-    if (ok && !(node = tp_node_new(c->graph, kind, target, value, (uint32_t)count, (uint32_t)keywords, NULL))) {
-        ok = tp_graph_check(c->graph);
-        face_raise();
-    }
+    if (ok && !(node = tp_node_new(c->graph, kind, target, value, (uint32_t)count, (uint32_t)keywords, NULL)))
+        capture_graph_error(c);
     tp_values_unref(value, (size_t)done);
     tp_free(value);
     if (!node)

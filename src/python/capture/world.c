@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "grad/tape.h"
 #include "trace/fake.h"
 
 void *capture_unsupported(const char *format, ...)
@@ -16,6 +17,13 @@ void *capture_unsupported(const char *format, ...)
     if (text)
         PyErr_SetObject(capture_the_words()->unsupported, text);
     Py_XDECREF(text);
+    return NULL;
+}
+
+void *capture_graph_error(capture *c)
+{
+    if (!tp_graph_check(c->graph))
+        face_raise();
     return NULL;
 }
 
@@ -223,7 +231,7 @@ static PyObject *wrap_input(capture *c, PyObject *o, int32_t source)
             fakes = capture_note(c, stand_in, source, false);
         }
     } else if (from) {
-        (void)(tp_graph_check(c->graph), face_raise());
+        capture_graph_error(c);
     }
     if (!fakes) {
         Py_XDECREF(stand_in);
@@ -293,7 +301,7 @@ PyObject *capture_wrap_member(capture *c, PyObject *o, int32_t source)
     tp_node *node = tp_graph_get_attr(c->graph, PyUnicode_AsUTF8(name));
     Py_DECREF(name);
     if (!node) {
-        (void)(tp_graph_check(c->graph), face_raise());
+        capture_graph_error(c);
         return NULL;
     }
     tp_node_set_fact(node, tp_of_tensor(face_tensor(o)));
