@@ -183,7 +183,5 @@ PyObject *recipe_run(const recipe *r, PyObject *const *outputs, const tp_sources
 int recipe_traverse(const recipe *r, visitproc visit, void *arg);
 int recipe_only_output(const recipe *r);                    /* the result is that output and nothing else; -1: not so */
 
-/* ---- compile.c ---- */
-bool capture_compile_init(PyObject *module);
 
 #endif

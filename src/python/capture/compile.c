@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "python/capture/compile.h"
 #include "python/capture/frame.h"
 #include "python/capture/instructions.h"
 #include "trace/fake.h"
