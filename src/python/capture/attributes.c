@@ -205,7 +205,14 @@ static PyObject *from_instance(capture *c, PyObject *o, PyObject *name)
         return inside;
     }
     Py_XDECREF(own);
-    return member ? from_class(c, o, name, member) : last_resort(c, o, name);
+    if (!member)
+        return last_resort(c, o, name);
+    /* What the class has, the instance may hide tomorrow; of methods only a module's forward is ever replaced so. */
+    int32_t base = source_of(c, o);
+    bool may_hide = !PyFunction_Check(member) || PyUnicode_Compare(name, face.name_forward) == 0;
+    if (base != NO_SOURCE && may_hide && !tp_guard_add(c->sources, GUARD_LACKS, base, name, 0))
+        return NULL;
+    return from_class(c, o, name, member);
 }
 
 PyObject *capture_load_attribute(capture *c, PyObject *o, PyObject *name)

@@ -372,6 +372,8 @@ static PyObject *call_c_function(capture *c, PyObject *function, PyObject *args,
         Py_DECREF(all);
         return result;
     }
+    if (self && !strcmp(name, "__call__") && PyObject_IsInstance(self, capture_the_words()->module) == 1)
+        return capture_call(c, self, args, kwargs);
     int breaks = PySet_Contains(capture_the_words()->breaks, function);
     if (breaks)
         return breaks < 0 ? NULL : capture_unsupported("a call of %s, which is not to be captured", name);

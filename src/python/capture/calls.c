@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "python/capture/capture.h"
+#include "trace/fake.h"
 
 /* ---- binding ---- */
 int capture_slot_count(PyCodeObject *code)
@@ -159,10 +160,11 @@ static PyObject *call_method(capture *c, PyObject *method, PyObject *args, PyObj
         return NULL;
     if (context)
         return call_context(c, method, args, kwargs);
-    if (face_is_tensor(self) && PyFunction_Check(function)) {
-        PyObject *all = with_first(self, args);
-        PyObject *result = all ? capture_call_method(c, PyUnicode_AsUTF8(((PyFunctionObject *)function)->func_name), all, kwargs) : NULL;
+    if (face_is_tensor(self)) {
+        PyObject *all = with_first(self, args), *name = PyObject_GetAttrString(function, "__name__");
+        PyObject *result = all && name ? capture_call_method(c, PyUnicode_AsUTF8(name), all, kwargs) : NULL;
         Py_XDECREF(all);
+        Py_XDECREF(name);
         return result;
     }
     return call_with_first(c, function, self, args, kwargs);
@@ -204,8 +206,67 @@ static bool guard_leaf(capture *c, PyObject *module, int32_t source)
     return ok;
 }
 
+/* Stand-ins with memory: what a lazy module may look at. */
+static PyObject *real_inputs(PyObject *o)
+{
+    if (face_is_tensor(o)) {
+        const tp_tensor *t = face_tensor(o);
+        return face_wrap_or_raise(tp_tensor_new((tp_dtype)t->dtype, t->ndim, t->size));
+    }
+    if (PyTuple_Check(o) || PyList_Check(o)) {
+        PyObject *items = PySequence_List(o), *made = NULL;
+        for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items); i++) {
+            PyObject *item = real_inputs(PyList_GET_ITEM(items, i));
+            if (!item || PyList_SetItem(items, i, item) < 0)
+                Py_CLEAR(items);
+        }
+        if (items)
+            made = PyList_CheckExact(o)                   ? Py_NewRef(items)
+                   : PyTuple_CheckExact(o)                ? PyList_AsTuple(items)
+                   : PyObject_HasAttrString(o, "_make") ? PyObject_CallMethod((PyObject *)Py_TYPE(o), "_make", "(O)", items)
+                                                          : PyObject_CallOneArg((PyObject *)Py_TYPE(o), items);
+        Py_XDECREF(items);
+        return made;
+    }
+    if (PyDict_CheckExact(o)) {
+        PyObject *made = PyDict_New(), *key, *value;
+        Py_ssize_t at = 0;
+        while (made && PyDict_Next(o, &at, &key, &value)) {
+            PyObject *item = real_inputs(value);
+            if (!item || PyDict_SetItem(made, key, item) < 0)
+                Py_CLEAR(made);
+            Py_XDECREF(item);
+        }
+        return made;
+    }
+    return Py_NewRef(o);
+}
+
+/* A module whose parameters have no shape yet gets them now, as its first real call would give them: the capture goes on
+ * with the module it has become. */
+static bool materialize(capture *c, PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    PyObject *inside = capture_inside(c, args), *own = inside && kwargs ? capture_inside(c, kwargs) : NULL;
+    PyObject *real = inside && (!kwargs || own) ? real_inputs(inside) : NULL, *named = real ? own ? real_inputs(own) : PyDict_New() : NULL;
+    tp_fake_mode *mode = tp_self.fake;
+    tp_fake_leave(mode);
+    PyObject *done = named ? PyObject_CallMethod(module, "_infer_parameters", "OOO", module, real, named) : NULL;
+    tp_fake_enter(mode);
+    Py_XDECREF(inside);
+    Py_XDECREF(own);
+    Py_XDECREF(real);
+    Py_XDECREF(named);
+    Py_XDECREF(done);
+    return done;
+}
+
 static PyObject *call_module(capture *c, PyObject *module, PyObject *args, PyObject *kwargs)
 {
+    PyObject *lazy = PyObject_GenericGetDict(module, NULL);
+    bool waits = lazy && PyDict_GetItemString(lazy, "_initialize_hook");
+    Py_XDECREF(lazy);
+    if (waits && !materialize(c, module, args, kwargs))
+        return NULL;
     const record *r = capture_record(c, module);
     int32_t source = r ? r->source : NO_SOURCE;
     PyObject *own = capture_method(module, "__call__");
@@ -228,12 +289,16 @@ static PyObject *call_class(capture *c, PyObject *class, PyObject *args, PyObjec
 {
     PyTypeObject *type = (PyTypeObject *)class;
     capture_words *w = capture_the_words();
-    int context = PyObject_IsSubclass(class, w->contexts), module = context == 0 ? PyObject_IsSubclass(class, w->module) : context;
+    int context = PyObject_IsSubclass(class, w->contexts), module = PyObject_IsSubclass(class, w->module);
     if (context < 0 || module < 0)
         return NULL;
+    for (Py_ssize_t i = 0; module && i < PyTuple_GET_SIZE(w->opened); i++)
+        if (PyTuple_GET_ITEM(w->opened, i) == class)        /* a slice of a ModuleList: a new list of the same modules */
+            module = 0;
     if (module || PyType_IsSubtype(type, face.tensor_base))
         return capture_unsupported("a call of the class %s", type->tp_name);
-    bool made_by_python = type->tp_flags & Py_TPFLAGS_HEAPTYPE && Py_TYPE(type) == &PyType_Type && type->tp_new == PyBaseObject_Type.tp_new;
+    bool opened = PyObject_IsSubclass(class, w->module) == 1;
+    bool made_by_python = !opened && type->tp_flags & Py_TPFLAGS_HEAPTYPE && Py_TYPE(type) == &PyType_Type && type->tp_new == PyBaseObject_Type.tp_new;
     PyObject *word = PyUnicode_InternFromString("__init__"), *init = word ? _PyType_Lookup(type, word) : NULL;
     Py_XDECREF(word);
     if (context || !made_by_python || !init || !PyFunction_Check(init)) {

@@ -160,10 +160,28 @@ bool capture_set_item(capture *c, PyObject *o, PyObject *key, PyObject *value)
     return ok;
 }
 
+/* Is it one of the items, by identity or, without tensors, by equality? Sets and dicts know a tensor by identity alone. */
+static int is_among(PyObject *o, PyObject *item)
+{
+    bool tensors = face_is_tensor(item);
+    if (PyTuple_Check(o) || PyList_Check(o)) {
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++) {
+            if (PySequence_Fast_GET_ITEM(o, i) == item)
+                return 1;
+            tensors |= face_is_tensor(PySequence_Fast_GET_ITEM(o, i));
+        }
+        if (tensors) {
+            capture_unsupported("`in` that compares tensors");
+            return -1;
+        }
+    }
+    return PySequence_Contains(o, item);
+}
+
 int capture_contains(capture *c, PyObject *o, PyObject *item)
 {
-    if (face_is_tensor(o) || face_is_tensor(item)) {
-        capture_unsupported("`in` with tensors");
+    if (face_is_tensor(o)) {
+        capture_unsupported("`in` a tensor");
         return -1;
     }
     record *r = capture_record(c, o);
@@ -181,7 +199,7 @@ int capture_contains(capture *c, PyObject *o, PyObject *item)
         return -1;
     Py_DECREF(result);
     PyObject *shadow = capture_method(o, "__iter__") ? capture_iterator(c, o) : capture_inside(c, o);
-    int there = shadow ? PySequence_Contains(shadow, item) : -1;
+    int there = shadow ? is_among(shadow, item) : -1;
     Py_XDECREF(shadow);
     return there;
 }

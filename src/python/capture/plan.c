@@ -54,11 +54,11 @@ static tp_graph *lifted(const tp_graph *from, PyObject *names)
     tp_graph *g = tp_graph_copy(from);
     if (!g)
         return NULL;
-    tp_node *after = tp_graph_first(g);
-    while (after->kind == TP_PLACEHOLDER)
-        after = after->next;
+    tp_node *last = &g->root;                   /* the last placeholder, or the root */
+    while (last->next->kind == TP_PLACEHOLDER)
+        last = last->next;
     bool ok = true;
-    for (tp_node *n = after, *next; ok && !tp_node_is_root(n); n = next) {
+    for (tp_node *n = last->next, *next; ok && !tp_node_is_root(n); n = next) {
         next = n->next;
         if (n->kind != TP_GET_ATTR)
             continue;
@@ -66,13 +66,13 @@ static tp_graph *lifted(const tp_graph *from, PyObject *names)
         Py_ssize_t known = name ? PySequence_Index(names, name) : -1;
         if (known < 0)
             PyErr_Clear();
-        g->insert = after;
-        tp_node *input = known < 0 ? tp_graph_placeholder(g, n->target.name) : NULL;
+        g->insert = last->next;
+        tp_node *input = known < 0 ? tp_graph_placeholder(g, n->target.name) : last;
         g->insert = &g->root;
-        if (known < 0 && input && name)
+        if (known < 0 && input && name) {
             ok = PyList_Append(names, name) == 0;
-        else if (known >= 0) {                  /* named before: that placeholder */
-            input = after->prev;
+            last = input;
+        } else if (known >= 0) {                /* named before: that placeholder */
             for (Py_ssize_t i = PyList_GET_SIZE(names) - 1; i > known; i--)
                 input = input->prev;
         }

@@ -310,7 +310,7 @@ static PyObject *make_by_class(making_again *m, const recipe_part *p)
 {
     PyObject *items = PyTuple_New(p->count), *made = NULL;
     if (items && fill_items(m, p, items))
-        made = PyObject_HasAttrString(p->object, "_make") ? PyObject_CallMethod(p->object, "_make", "O", items)
+        made = PyObject_HasAttrString(p->object, "_make") ? PyObject_CallMethod(p->object, "_make", "(O)", items)
                                                           : PyObject_CallOneArg(p->object, items);
     Py_XDECREF(items);
     return made;

@@ -134,7 +134,32 @@ bool capture_trusts(PyObject *globals)
 
 /* ---- attributes of the graph ---- */
 
-/* "L['self'].layers[0]" becomes L__self___layers_0_: what is no letter or digit is an underscore. */
+/* "L['self']._modules['layers']._modules['0']" is L__self___layers_0, as if written L['self'].layers.0: what is no letter
+ * or digit becomes an underscore. */
+static void clean_name(const char *from, tp_text *out)
+{
+    static const char *const members[] = { "._modules['", "._parameters['", "._buffers['" };
+    bool inside = false;                    /* a member's name, up to its "']" */
+    while (*from) {
+        size_t skip = 0;
+        for (size_t i = 0; i < TP_COUNT(members) && !skip; i++)
+            if (!strncmp(from, members[i], strlen(members[i])))
+                skip = strlen(members[i]);
+        if (skip) {
+            inside = true;
+            from += skip;
+            tp_text_put(out, "_", 1);
+        } else if (inside && !strncmp(from, "']", 2)) {
+            inside = false;
+            from += 2;
+        } else {
+            bool plain = (*from >= 'a' && *from <= 'z') || (*from >= 'A' && *from <= 'Z') || (*from >= '0' && *from <= '9');
+            tp_text_put(out, plain ? from : "_", 1);
+            from++;
+        }
+    }
+}
+
 PyObject *capture_attribute_name(capture *c, PyObject *o, int32_t source)
 {
     PyObject *key = PyLong_FromVoidPtr(o), *name = key ? PyDict_GetItemWithError(c->attribute_names, key) : NULL;
@@ -145,11 +170,10 @@ PyObject *capture_attribute_name(capture *c, PyObject *o, int32_t source)
     PyObject *text = tp_source_text(c->sources, source);
     const char *from = text ? PyUnicode_AsUTF8(text) : NULL;
     tp_text clean = { 0 };
-    for (; from && *from; from++) {
-        bool plain = (*from >= 'a' && *from <= 'z') || (*from >= 'A' && *from <= 'Z') || (*from >= '0' && *from <= '9');
-        tp_text_put(&clean, plain ? from : "_", 1);
+    if (from) {
+        clean_name(from, &clean);
+        name = PyUnicode_FromStringAndSize(tp_text_read(&clean), (Py_ssize_t)clean.length);
     }
-    name = from ? PyUnicode_FromStringAndSize(tp_text_read(&clean), (Py_ssize_t)clean.length) : NULL;
     for (int i = 1; name && PyDict_Contains(c->attributes, name) == 1; i++)
         Py_SETREF(name, PyUnicode_FromFormat("%s_%d", tp_text_read(&clean), i));
     if (name && (PyDict_SetItem(c->attributes, name, o) < 0 || PyDict_SetItem(c->attribute_names, key, name) < 0))
@@ -339,7 +363,7 @@ static PyObject *shadow_tuple(capture *c, PyObject *o, int32_t source)
     if (plain && PyTuple_CheckExact(o))
         made = Py_NewRef(plain);
     else if (plain && PyObject_HasAttrString(o, "_make"))
-        made = PyObject_CallMethod((PyObject *)Py_TYPE(o), "_make", "O", plain);
+        made = PyObject_CallMethod((PyObject *)Py_TYPE(o), "_make", "(O)", plain);
     else if (plain)
         made = PyObject_CallOneArg((PyObject *)Py_TYPE(o), plain);
     Py_XDECREF(plain);
