@@ -1,5 +1,7 @@
 """torch.compile."""
 
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
     """The callable, captured when it is called and run by a back end; what cannot be captured runs as it is, unless `fullgraph`."""
@@ -10,5 +12,7 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
     if model is None:
         return lambda fn: compile(fn, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
     if not callable(model):
-        raise RuntimeError("Model can't be None")
+        raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     return optimize(backend=backend, nopython=fullgraph, dynamic=dynamic, disable=disable)(model)

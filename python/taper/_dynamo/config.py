@@ -1,7 +1,7 @@
 """Settings of the capture: plain attributes of this module, and `patch` to change some for a while."""
 import contextlib
-import functools
 import sys
+import types
 
 from .. import _C
 
@@ -52,3 +52,18 @@ def patch(arg=None, value=None, **changes):
     elif arg is not None:
         changes[arg] = value
     return _Patch(changes)
+
+
+class _Settings(types.ModuleType):
+    """Only settings that exist can be set; a deleted one (as mock.patch does) may come back."""
+
+    def __setattr__(self, name, value):
+        if name not in _names and not name.startswith("__"):
+            raise AttributeError(f"{__name__}.{name} does not exist")
+        super().__setattr__(name, value)
+        if name == "cache_size_limit":
+            _C._capture._set_limit(value)
+
+
+_names = {name for name in globals() if not name.startswith("_")}
+sys.modules[__name__].__class__ = _Settings

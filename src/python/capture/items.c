@@ -227,7 +227,8 @@ int capture_truth(capture *c, PyObject *o)
     if (o == Py_True || o == Py_False || o == Py_None)
         return o == Py_True;
     if (face_is_tensor(o)) {
-        capture_unsupported("a branch on the value of a tensor");
+        capture_unsupported("Data-dependent branching\n  Explanation: the code branches on the value of a tensor (e.g. `if "
+                            "my_tensor.sum() > 0:`), which is not known while it is captured.\n  Hint: use torch.where, or torch.cond.");
         return -1;
     }
     PyObject *method = capture_method(o, "__bool__");
