@@ -660,7 +660,22 @@ static PyObject *register_fx(PyObject *module, PyObject *args, PyObject *kwargs)
     Py_RETURN_NONE;
 }
 
+/* What a node of this target would like to be named. */
+static PyObject *wish_of(PyObject *module, PyObject *target)
+{
+    tp_target t;
+    tp_text text = { 0 };
+    (void)module;
+    if (!fx_target_read(PyUnicode_Check(target) ? TP_GET_ATTR : TP_CALL_FUNCTION, target, &t))
+        return NULL;
+    PyObject *made = tp_target_wish(t, &text) ? PyUnicode_FromString(tp_text_read(&text)) : face_raise();
+    tp_text_fini(&text);
+    fx_target_drop(t);
+    return made;
+}
+
 static PyMethodDef functions[] = {
+    { "_fx_wish", wish_of, METH_O, NULL },
     { "_fx_register", METHOD(register_fx), METH_VARARGS | METH_KEYWORDS, NULL },
     { "_fx_node_at", node_at, METH_VARARGS, NULL },
     { "_fx_find_builtins", find_builtins, METH_NOARGS, NULL },

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "ir/run.h"
+#include "ir/text.h"
 #include "python/fx.h"
 
 typedef struct plan_object {
@@ -133,14 +134,12 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
             .method = host_method,
         .module = host_module,
     };
-    PyObject *checked = fx_graph_lint(graph, NULL);
-    if (checked && !(o->plan = tp_plan_new(fx_graph_of(graph), &host)))
-        face_raise();
-    Py_XDECREF(checked);
+    if (tp_graph_verify(fx_graph_of(graph)))        /* Python may have left it half edited */
+        o->plan = tp_plan_new(fx_graph_of(graph), &host);
     if (o->plan)
         return (PyObject *)o;
     Py_DECREF(o);
-    return NULL;
+    return face_raise();
 }
 
 static PyObject *plan_call(PyObject *self, PyObject *args, PyObject *kwargs)
