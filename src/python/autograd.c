@@ -533,7 +533,7 @@ static tp_tensor *one_like(const tp_tensor *t)
             tp_scalar_write(tp_scalar_int(1), tp_tensor_data(one), (tp_dtype)t->dtype);
         return one;
     }
-    tp_value arg[6] = { tp_of_tensor(t), tp_none(), tp_none(), tp_none(), tp_none(), tp_of_format(TP_FORMAT_PRESERVE) }, result;
+    tp_value arg[6] = { tp_of_tensor(t), tp_none(), tp_none(), tp_none(), tp_bool(false), tp_of_format(TP_FORMAT_PRESERVE) }, result;
     return tp_call(op, arg, &result) ? result.tensor : NULL;
 }
 
@@ -563,6 +563,15 @@ static PyObject *accumulated(PyObject *inputs, tp_value *captured)
     return ok ? PyTuple_New(0) : face_raise();
 }
 
+static PyObject *run_backward(PyObject *module, PyObject *args);
+
+PyObject *face_run_backward(PyObject *tensors, PyObject *grads, bool keep, bool create, PyObject *inputs)
+{
+    PyObject *all = Py_BuildValue("(OOiiOii)", tensors, grads, keep, create, inputs, 1, 0), *result = all ? run_backward(NULL, all) : NULL;
+    Py_XDECREF(all);
+    return result;
+}
+
 /* run_backward(tensors, grad_tensors, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad) */
 static PyObject *run_backward(PyObject *module, PyObject *args)
 {
@@ -572,6 +581,9 @@ static PyObject *run_backward(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!pp|O!pp", &PyTuple_Type, &tensors, &PyTuple_Type, &grads, &keep, &create, &PyTuple_Type, &inputs,
                           &unreachable, &accumulate))
         return NULL;
+    if ((!inputs || accumulate) && tp_self.transforms)
+        return PyErr_Format(PyExc_RuntimeError, "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
+                            "functorch.vjp instead or call backward() outside of functorch transforms.");
     Py_ssize_t roots = PyTuple_GET_SIZE(tensors), wanted = inputs ? PyTuple_GET_SIZE(inputs) : 0;
     if (PyTuple_GET_SIZE(grads) != roots)
         return PyErr_Format(PyExc_RuntimeError, "got %zd tensors and %zd gradients", roots, PyTuple_GET_SIZE(grads));
