@@ -54,6 +54,8 @@ struct face_state {
     PyTypeObject *dtype, *device, *layout, *format, *size, *storage, *generator, *finfo, *iinfo;
     PyTypeObject *sym_int, *sym_float, *sym_bool, *shape_env;
     PyObject *shape_envs;       /* dict: address of a shape environment -> address of its object, neither counted */
+    struct capture_words *capture_words;    /* owned, NULL until torch._dynamo is imported */
+    PyTypeObject *capture_generator, *capture_callable;
     PyTypeObject *op_function, *op_method, *overload, *node, *exporter, *function_context;
     PyObject *dtypes[TP_DTYPE_COUNT], *layouts[LAYOUT_COUNT], *formats[FORMAT_COUNT];
     PyObject *cpu;              /* device("cpu") */
@@ -276,6 +278,7 @@ const char *face_node_title(const char *full);         /* autograd.c: a node's n
 bool face_make_fx_init(PyObject *module);              /* make_fx.c */
 bool face_transforms_init(PyObject *module);           /* transforms.c: torch.func */
 bool face_op_table_init(PyObject *module);             /* op_table.c */
+bool face_module_is_plain(PyObject *module);         /* no hook of its own, none for all modules */
 bool face_module_call_init(PyObject *module);          /* module_call.c */
 bool face_optimizer_init(PyObject *module);            /* optimizer_step.c */
 PyObject *face_overload(const tp_op *op);           /* the OpOverload of an op, one object while it lives */

@@ -39,6 +39,15 @@ static bool is_plain(PyObject *self, PyObject **forward)
     return plain;
 }
 
+bool face_module_is_plain(PyObject *self)
+{
+    PyObject *forward;
+    bool plain = is_plain(self, &forward);
+    if (plain)
+        Py_XDECREF(forward);
+    return plain;
+}
+
 /* A method descriptor is called with the instance just before its arguments. */
 static PyObject *module_call(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
