@@ -66,7 +66,8 @@ static int module_exec(PyObject *module)
               face_device_init(module) && face_size_init(module) && face_tensor_type_init(module) &&
               face_functions_init(module) && face_storage_init(module) && face_generator_init(module) &&
               face_calls_init(module) && face_autograd_init(module) && face_function_init(module) && face_saved_init(module) && face_numpy_init(module) && face_dlpack_init(module) &&
-              face_functions_of_module_init(module) && face_print_init(module) && face_ops_init(module) && face_op_table_init(module) && face_module_call_init(module) && face_dispatch_init(module) && face_library_init(module);
+              face_functions_of_module_init(module) && face_print_init(module) && face_ops_init(module) && face_op_table_init(module) && face_module_call_init(module) && face_dispatch_init(module) && face_library_init(module) &&
+              face_jit_init(module);
     if (ok)
         face_index_init();
     return ok ? 0 : -1;

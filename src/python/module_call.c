@@ -31,7 +31,8 @@ static bool is_plain(PyObject *self)
 static PyObject *module_call(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     if (TP_LIKELY(is_plain(self)))
-        return PyObject_VectorcallMethod(face.name_forward, args - 1, (size_t)count + 1, names);
+        return TP_UNLIKELY(face_is_traced()) ? face_jit_forward(self, args - 1, (size_t)count + 1, names)
+                                             : PyObject_VectorcallMethod(face.name_forward, args - 1, (size_t)count + 1, names);
     return PyObject_Vectorcall(face.module_slow, args - 1, (size_t)count + 1, names);
 }
 

@@ -72,8 +72,9 @@ static bool wrap_dim(int64_t *dim, int ndim)
 /* ---- sizes ---- */
 static PyObject *one_or_all(const char *method, tp_tensor *t, PyObject *dim, const int64_t *of, bool as_size)
 {
+    bool traced = as_size && face_is_traced();
     if (!dim || dim == Py_None) {
-        PyObject *all = face_size(t->ndim, of);
+        PyObject *all = traced ? face_jit_sizes(t) : face_size(t->ndim, of);
         if (as_size || !all)
             return all;
         PyObject *plain = PyTuple_GetSlice(all, 0, t->ndim);
@@ -89,15 +90,17 @@ static PyObject *one_or_all(const char *method, tp_tensor *t, PyObject *dim, con
         return NULL;
     if (t->ndim == 0)
         return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions", LL(d));
-    return wrap_dim(&d, t->ndim) ? PyLong_FromLongLong(of[d]) : NULL;
+    if (!wrap_dim(&d, t->ndim))
+        return NULL;
+    return traced ? face_jit_size(t, (int)d) : PyLong_FromLongLong(of[d]);
 }
 
 METHOD(size) { return one_or_all("size", t, argument(args, count, kwnames, 0, "dim"), t->size, true); }
 METHOD(stride) { return one_or_all("stride", t, argument(args, count, kwnames, 0, "dim"), t->stride, false); }
 BARE(dim) { return PyLong_FromLong(t->ndim); }
 BARE(ndimension) { return PyLong_FromLong(t->ndim); }
-BARE(numel) { return PyLong_FromLongLong(t->numel); }
-BARE(nelement) { return PyLong_FromLongLong(t->numel); }
+BARE(numel) { return face_is_traced() ? face_jit_numel(t) : PyLong_FromLongLong(t->numel); }
+BARE(nelement) { return face_is_traced() ? face_jit_numel(t) : PyLong_FromLongLong(t->numel); }
 BARE(element_size) { return PyLong_FromSize_t(tp_dtype_bytes((tp_dtype)t->dtype)); }
 BARE(storage_offset) { return PyLong_FromLongLong(t->offset); }
 BARE(data_ptr) { return PyLong_FromVoidPtr(t->storage->data ? tp_tensor_data(t) : NULL); }
@@ -148,7 +151,10 @@ BARE(item)
     return face_item(t);
 }
 
-BARE(tolist) { return face_to_list(t); }
+BARE(tolist)
+{
+    return face_is_traced() && !face_jit_warn_conversion("a Python list") ? NULL : face_to_list(t);
+}
 
 METHOD(__complex__)
 {
