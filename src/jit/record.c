@@ -216,7 +216,7 @@ bool tp_jit_trace_attribute(tp_jit_trace *t, const char *path, tp_tensor *x)
     if (!t->flat)
         return tp_jit_trace_bind(t, x, tp_jit_trace_path(t, path));
     tp_jit_type *type = tp_jit_tensor_new(x);
-    return type && tp_jit_trace_bind(t, x, tp_jit_trace_input(t, path, type));
+    return type && tp_jit_trace_bind(t, x, tp_jit_trace_input(t, NULL, type));
 }
 
 tp_jit_value tp_jit_trace_input(tp_jit_trace *t, const char *name, tp_jit_type *type)
@@ -472,11 +472,15 @@ tp_jit_value tp_jit_trace_python(tp_jit_trace *t, tp_handle *callable, const cha
 /* The value of a tensor argument, named after the variable that holds it. */
 static tp_node *tensor_node(tp_jit_trace *t, tp_tensor *x)
 {
-    tp_node *n = resolve(t, t->top, tp_jit_trace_of(t, x));
-    if (!n || tp_jit_note_of(n)->name || n->kind == TP_PLACEHOLDER || tp_jit_is(n, "prim::Constant"))
+    tp_jit_value id = tp_jit_trace_of(t, x);
+    tp_node *n = resolve(t, t->top, id);
+    if (!n)
+        return NULL;
+    value *made = &t->values.item[id];
+    if (!made->node || tp_jit_note_of(made->node)->name || made->node->kind == TP_PLACEHOLDER || tp_jit_is(made->node, "prim::Constant"))
         return n;
     const char *name = t->host.name(t->host.user, x);
-    return !name || tp_jit_rename(&t->top->names, n, name) ? n : NULL;
+    return !name || tp_jit_rename(&made->frame->names, made->node, name) ? n : NULL;
 }
 
 /* A number read from a traced tensor, as the slot wants it. */
@@ -619,6 +623,17 @@ static bool choose(tp_jit_trace *t, const tp_op *op, const tp_value *arg, writte
 }
 
 /* ---- the call ---- */
+/* A factory's device and pin_memory are written down as they were meant: a replay must not follow another default. */
+static tp_value where_made(const tp_op *op, int i)
+{
+    const tp_arg *a = &op->arg[i];
+    if (op->arg[0].type == TP_TYPE_TENSOR)
+        return tp_none();
+    if (a->type == TP_TYPE_DEVICE)
+        return tp_of_device((tp_device){ TP_CPU, -1 });
+    return strcmp(a->name, "pin_memory") == 0 ? tp_bool(false) : tp_none();
+}
+
 static tp_node *record(tp_jit_trace *t, const tp_op *op, const tp_value *arg)
 {
     written w;
@@ -627,6 +642,8 @@ static tp_node *record(tp_jit_trace *t, const tp_op *op, const tp_value *arg)
         return NULL;
     for (int i = 0; i < w.op->arg_count; i++) {
         tp_value v = w.swap ? arg[1 - i] : i < op->arg_count ? arg[i] : w.op->arg[i].fallback;
+        if (op->kind == TP_LIKE_FACTORY && tp_is_none(v))
+            v = where_made(op, i);
         tp_node *n = argument_node(t, &w.op->arg[i], v);
         if (!n)
             return graph_failed(t->top->graph);

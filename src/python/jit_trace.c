@@ -9,7 +9,7 @@
 typedef struct session {
     tp_jit_trace *trace;        /* owned */
     PyObject *paths;            /* borrowed dict: module -> path in the root; NULL: no frames */
-    bool strict;
+    bool strict, flat;
     PyCodeObject *code;         /* borrowed key of the last origin: the frame is alive while it is compared */
     int line;
     tp_origin *origin;          /* counted, may be NULL */
@@ -349,7 +349,7 @@ static PyObject *enter_all(session *s, PyObject *args, PyObject *names)
         tp_jit_type *type = infer_or_raise(PyTuple_GET_ITEM(args, i));
         char numbered[32];
         PyOS_snprintf(numbered, sizeof numbered, "argument_%zd", i + 1);
-        if (!type || raised(id[i] = tp_jit_trace_input(s->trace, name ? name : numbered, type)))
+        if (!type || raised(id[i] = tp_jit_trace_input(s->trace, s->flat ? NULL : name ? name : numbered, type)))
             Py_CLEAR(made);
     }
     for (Py_ssize_t i = 0; made && i < count; i++) {
@@ -501,7 +501,7 @@ static PyObject *trace(PyObject *module, PyObject *given)
         return PyErr_Format(PyExc_RuntimeError, "Tracing can't be nested");
     if (!inputs_traceable(args))
         return NULL;
-    session s = { .strict = strict, .paths = PyDict_Check(paths) ? paths : NULL };
+    session s = { .strict = strict, .flat = flat, .paths = PyDict_Check(paths) ? paths : NULL };
     tp_jit_host host = { .user = &s, .origin = origin_now, .name = local_name, .warn = warn_below };
     s.trace = tp_jit_trace_new(&host, root == Py_None ? NULL : face_jit_module_of(root), flat, force_outplace);
     if (!s.trace)
