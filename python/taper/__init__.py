@@ -23,7 +23,7 @@ if _wants_to_be_torch():
 
 from . import _C
 from ._C import (
-    Generator, Size, Tensor, UntypedStorage, as_tensor, asarray, can_cast, device, dtype, finfo, from_numpy, frombuffer,
+    Generator, Size, SymBool, SymFloat, SymInt, Tensor, UntypedStorage, as_tensor, asarray, can_cast, device, dtype, finfo, from_numpy, frombuffer,
     get_default_dtype, get_num_threads, iinfo, is_grad_enabled, is_inference_mode_enabled, is_anomaly_enabled,
     is_anomaly_check_nan_enabled, is_tensor, layout, memory_format, promote_types, set_num_threads, tensor,
 )

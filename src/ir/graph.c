@@ -218,6 +218,14 @@ tp_node *tp_graph_call(tp_graph *g, const tp_op *op, const tp_value *arg, uint32
     return tp_node_new(g, TP_CALL_FUNCTION, tp_target_op(op), arg, arg_count, 0, op->name);
 }
 
+tp_node *tp_graph_getitem(tp_graph *g, tp_node *of, int64_t index)
+{
+    if (!of)
+        return NULL;
+    tp_value arg[2] = { tp_of_node(of), tp_int(index) };
+    return tp_node_new(g, TP_CALL_FUNCTION, tp_target_builtin(tp_builtin_getitem), arg, 2, 0, "getitem");
+}
+
 tp_node *tp_graph_get_attr(tp_graph *g, const char *path)
 {
     return tp_node_new(g, TP_GET_ATTR, tp_target_name(path), NULL, 0, 0, NULL);

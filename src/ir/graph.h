@@ -20,6 +20,7 @@
 
 #include "base/arena.h"
 #include "base/map.h"
+#include "ir/builtin.h"
 #include "ops/op.h"
 
 typedef struct tp_graph tp_graph;
@@ -36,13 +37,14 @@ enum {                              /* tp_node.flags */
 };
 
 /* What a node calls. Placeholders, get_attr, call_method, call_module and output have names ("output"). */
-typedef enum tp_target_kind { TP_TARGET_NAME, TP_TARGET_OP, TP_TARGET_HANDLE } tp_target_kind;
+typedef enum tp_target_kind { TP_TARGET_NAME, TP_TARGET_OP, TP_TARGET_BUILTIN, TP_TARGET_HANDLE } tp_target_kind;
 typedef struct tp_target {
     uint8_t kind;                   /* tp_target_kind */
     union {
         const char *name;           /* interned in the graph's arena */
         const tp_op *op;
-        tp_handle *handle;          /* counted: any Python callable */
+        const tp_builtin *builtin;  /* getitem and arithmetic: these are never handles */
+        tp_handle *handle;          /* counted: any other Python callable */
     };
 } tp_target;
 
@@ -108,10 +110,12 @@ TP_API tp_node *tp_node_new(tp_graph *g, tp_node_kind kind, tp_target target, co
                             uint32_t keyword_count, const char *name);
 TP_API tp_node *tp_graph_placeholder(tp_graph *g, const char *name);
 TP_API tp_node *tp_graph_call(tp_graph *g, const tp_op *op, const tp_value *arg, uint32_t arg_count);   /* named as the op: "add" */
+TP_API tp_node *tp_graph_getitem(tp_graph *g, tp_node *of, int64_t index);
 TP_API tp_node *tp_graph_get_attr(tp_graph *g, const char *path);
 TP_API tp_node *tp_graph_output(tp_graph *g, tp_value result);
 static inline tp_target tp_target_op(const tp_op *op) { return (tp_target){ .kind = TP_TARGET_OP, .op = op }; }
 static inline tp_target tp_target_name(const char *name) { return (tp_target){ .kind = TP_TARGET_NAME, .name = name }; }
+static inline tp_target tp_target_builtin(const tp_builtin *b) { return (tp_target){ .kind = TP_TARGET_BUILTIN, .builtin = b }; }
 static inline tp_target tp_target_handle(tp_handle *h) { return (tp_target){ .kind = TP_TARGET_HANDLE, .handle = h }; }
 static inline tp_value tp_of_node(const tp_node *n) { return (tp_value){ .tag = TP_NODE, .node = (void *)n }; }
 static inline tp_node *tp_as_node(tp_value v) { return v.tag == TP_NODE ? (tp_node *)v.node : NULL; }

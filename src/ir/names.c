@@ -122,6 +122,7 @@ bool tp_target_wish(tp_target target, tp_text *out)
     case TP_TARGET_OP:
         tp_text_add(&name, "%s.%s", target.op->name, *target.op->overload ? target.op->overload : "default");
         break;
+    case TP_TARGET_BUILTIN: tp_text_add(&name, "%s", target.builtin->name); break;
     case TP_TARGET_HANDLE:
         ok = target.handle->type->name(target.handle, &name);
         break;

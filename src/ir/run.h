@@ -19,6 +19,7 @@ typedef struct tp_run_host {
     void *owner;                    /* borrowed: the module that get_attr and call_module look into */
     bool (*attribute)(void *owner, const char *path, tp_value *out);
     bool (*call)(tp_handle *callable, const tp_value *arg, uint32_t arg_count, uint32_t keyword_count, tp_value *out);
+    bool (*builtin)(const tp_builtin *f, const tp_value *arg, tp_value *out);   /* on tensors, slices, objects */
     bool (*method)(const char *name, const tp_value *arg, uint32_t arg_count, uint32_t keyword_count, tp_value *out);
     bool (*module)(void *owner, const char *path, const tp_value *arg, uint32_t arg_count, uint32_t keyword_count, tp_value *out);
 } tp_run_host;

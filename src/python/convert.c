@@ -170,6 +170,10 @@ int face_to_number(PyObject *o, tp_value *out, call_frame *f)
         return own(f, tp_value_complex(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o)), out);
     if (face_is_tensor(o))
         return tensor_number(f, o, out);
+    if (face_is_sym(o)) {
+        *out = face_sym_value(o);
+        return 1;
+    }
     return face_is_numpy_number(o) ? numpy_number(o, out) : 0;
 }
 
@@ -213,12 +217,22 @@ static int to_float(call_frame *f, PyObject *o, tp_value *out)
     return got == 1 && out->tag == TP_COMPLEX ? 0 : got;
 }
 
-static int to_integer(call_frame *f, PyObject *o, tp_value *out)
+/* An expression stays one where the schema says SymInt, and is specialised where it says int. */
+static int to_integer(call_frame *f, bool symbolic, PyObject *o, tp_value *out)
 {
     if (PyLong_CheckExact(o))
         return to_int(o, out);
     if (face_is_int(o))
         return to_int(o, out);
+    if (face_is_sym(o)) {
+        int64_t i;
+        *out = face_sym_value(o);
+        if (!symbolic && !face_sym_int(o, &i))
+            return -1;
+        if (!symbolic)
+            *out = tp_int(i);
+        return 1;
+    }
     if (face_is_tensor(o)) {
         tp_tensor *t = face_tensor(o);
         if (!tp_dtype_is_integral((tp_dtype)t->dtype) || t->dtype == TP_b8)
@@ -275,6 +289,13 @@ static int to_word(PyObject *o, PyTypeObject *type, tp_tag tag, tp_value *out)
 
 static int to_bool(PyObject *o, tp_value *out)
 {
+    if (face_is_sym(o)) {
+        bool answer;
+        if (!face_sym_truth(o, &answer))
+            return -1;
+        *out = tp_bool(answer);
+        return 1;
+    }
     if (!PyBool_Check(o) && strncmp(Py_TYPE(o)->tp_name, "numpy.bool", 10) != 0)
         return 0;
     *out = tp_bool(PyObject_IsTrue(o) == 1);
@@ -295,7 +316,7 @@ static int to_one(call_frame *f, const tp_arg *type, PyObject *o, tp_value *out)
     case TP_TYPE_TENSOR: return to_tensor(f, type, o, out);
     case TP_TYPE_SCALAR: return face_to_number(o, out, f);
     case TP_TYPE_INT:
-    case TP_TYPE_SYMINT: return to_integer(f, o, out);
+    case TP_TYPE_SYMINT: return to_integer(f, type->type == TP_TYPE_SYMINT, o, out);
     case TP_TYPE_FLOAT: return to_float(f, o, out);
     case TP_TYPE_BOOL: return to_bool(o, out);
     case TP_TYPE_STR: return to_string(f, o, out);
@@ -528,7 +549,7 @@ PyObject *face_from_value(tp_value taken)
     case TP_STRING: made = PyUnicode_FromStringAndSize(taken.string->text, taken.string->length); break;
     case TP_HANDLE: made = Py_NewRef((PyObject *)taken.handle->object); break;
     case TP_GENERATOR: made = face_generator(taken.generator); break;
-    case TP_SYM:
+    case TP_SYM: return face_sym((tp_sym){ taken.sym });
     case TP_DICT:
     case TP_SLICE:
     case TP_NODE: face_unimplemented("this kind of value in Python"); break;

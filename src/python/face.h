@@ -13,6 +13,7 @@
 #include <Python.h>
 
 #include "ops/dispatch.h"
+#include "sym/sym.h"
 #include "tensor/print.h"
 
 typedef struct tensor_object {
@@ -51,6 +52,8 @@ struct face_state {
     PyTypeObject *tensor_base, *tensor, *tensor_meta;       /* counted, as all types here */
     PyTypeObject *parameter;    /* may be NULL: nn.Parameter, once it exists */
     PyTypeObject *dtype, *device, *layout, *format, *size, *storage, *generator, *finfo, *iinfo;
+    PyTypeObject *sym_int, *sym_float, *sym_bool, *shape_env;
+    PyObject *shape_envs;       /* dict: address of a shape environment -> address of its object, neither counted */
     PyTypeObject *op_function, *op_method, *overload, *node, *exporter, *function_context;
     PyTypeObject *jit_graph, *jit_node, *jit_value, *jit_type, *jit_function, *jit_method, *jit_module;
     PyObject *tracer_warning;   /* counted, may be NULL until torch.jit is loaded: TracerWarning */
@@ -122,11 +125,22 @@ bool face_size_init(PyObject *module);
 PyObject *face_dtype(tp_dtype d);
 PyObject *face_device(tp_device d);
 PyObject *face_size(int ndim, const int64_t *size);
+PyObject *face_size_of(const tp_tensor *t);             /* with SymInts where sizes are expressions */
 bool face_device_read(PyObject *o, tp_device *out);     /* device, text or index; false: exception set */
 bool face_device_usable(tp_device d);                   /* tensors can live there, if only pretended ones; false: exception set */
 bool face_is_device_like(PyObject *o);
 bool face_dtype_read(PyObject *o, tp_dtype *out);       /* a dtype object; false: TypeError set */
 PyTypeObject *face_make_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base);  /* names it PACKAGE.spec->name */
+
+/* ---- sym_type.c, fake_type.c ---- */
+PyObject *face_sym(tp_sym x);                           /* SymInt, SymFloat, SymBool, or a plain number; failed: raises */
+bool face_is_sym(PyObject *o);
+tp_value face_sym_value(PyObject *o);                   /* of one for which face_is_sym holds; lives as long as it */
+bool face_sym_int(PyObject *o, int64_t *out);           /* specialises, with a guard; false: exception set */
+bool face_sym_truth(PyObject *o, bool *answer);         /* the same of a condition */
+PyObject *face_shape_env(tp_shape_env *env);            /* None: Python does not know it */
+bool face_sym_init(PyObject *module);
+bool face_fake_init(PyObject *module);
 
 /* ---- convert.c ---- */
 enum { FRAME_ARGS = 64, FRAME_BYTES = 1536, FRAME_OWNED = 24 };

@@ -67,8 +67,31 @@ static bool select_at(indexing *x, int64_t index, int shown_dim)
     return step(x, face.op_select, "select", arg);
 }
 
+/* A bound that is an expression, an integer, or absent. */
+static bool read_bound(PyObject *o, int64_t absent, tp_value *out)
+{
+    int64_t i = absent;
+    if (face_is_sym(o)) {
+        *out = face_sym_value(o);
+        return true;
+    }
+    if (o != Py_None && !face_read_int(o, &i))
+        return false;
+    *out = tp_int(i);
+    return true;
+}
+
 static bool slice_at(indexing *x, PyObject *slice)
 {
+    const PySliceObject *given = (PySliceObject *)slice;
+    if (face_is_sym(given->start) || face_is_sym(given->stop)) {
+        tp_value arg[5] = { tp_none(), tp_int(x->dim) };
+        if (!read_bound(given->start, 0, &arg[2]) || !read_bound(given->stop, INT64_MAX, &arg[3]) || !read_bound(given->step, 1, &arg[4]) ||
+            !step(x, face.op_slice, "slice", arg))
+            return false;
+        x->dim++;
+        return true;
+    }
     Py_ssize_t start, stop, length = (Py_ssize_t)x->at->size[x->dim], by;
     if (PySlice_Unpack(slice, &start, &stop, &by) < 0)
         return false;
@@ -232,6 +255,10 @@ static bool apply_item(indexing *x, PyObject *item, int shown_dim, int skipped)
         return gather_flag(x, item == Py_True);
     if (face_is_int(item))
         return face_read_int(item, &index) && select_at(x, index, shown_dim);
+    if (face_is_sym(item)) {
+        tp_value arg[3] = { tp_none(), tp_int(x->dim), face_sym_value(item) };
+        return step(x, face.op_select, "select", arg);
+    }
     if (face_is_tensor(item))
         return tensor_at(x, item, shown_dim);
     if (is_list_like(item))

@@ -63,7 +63,7 @@ static int module_exec(PyObject *module)
         return -1;
     }
     bool ok = read_package(module) && prepare_names(module) && prepare_runtime(module) && face_dtypes_init(module) &&
-              face_device_init(module) && face_size_init(module) && face_tensor_type_init(module) &&
+              face_device_init(module) && face_size_init(module) && face_sym_init(module) && face_fake_init(module) && face_tensor_type_init(module) &&
               face_functions_init(module) && face_storage_init(module) && face_generator_init(module) &&
               face_calls_init(module) && face_autograd_init(module) && face_function_init(module) && face_saved_init(module) && face_numpy_init(module) && face_dlpack_init(module) &&
               face_functions_of_module_init(module) && face_print_init(module) && face_ops_init(module) && face_op_table_init(module) && face_module_call_init(module) && face_dispatch_init(module) && face_library_init(module) &&

@@ -1,4 +1,5 @@
 /* size_type.c - torch.Size: a tuple of integers that stays one under slicing, adding and repeating. */
+#include "ops/symbolic.h"
 #include "python/face.h"
 
 PyObject *face_size(int ndim, const int64_t *size)
@@ -6,6 +7,21 @@ PyObject *face_size(int ndim, const int64_t *size)
     PyObject *made = face.size->tp_alloc(face.size, ndim);
     for (int i = 0; made && i < ndim; i++) {
         PyObject *item = PyLong_FromLongLong(size[i]);
+        if (!item)
+            Py_CLEAR(made);
+        else
+            PyTuple_SET_ITEM(made, i, item);
+    }
+    return made;
+}
+
+PyObject *face_size_of(const tp_tensor *t)
+{
+    if (!tp_tensor_is_symbolic(t))
+        return face_size(t->ndim, t->size);
+    PyObject *made = face.size->tp_alloc(face.size, t->ndim);
+    for (int i = 0; made && i < t->ndim; i++) {
+        PyObject *item = face_sym(t->symbolic->size[i]);
         if (!item)
             Py_CLEAR(made);
         else
@@ -22,7 +38,7 @@ static PyObject *size_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(made); i++) {
         PyObject *item = PyTuple_GET_ITEM(made, i);
-        if (PyLong_Check(item) || PyObject_HasAttrString(item, "node"))
+        if (PyLong_Check(item) || face_is_sym(item))
             continue;
         PyObject *number = PyIndex_Check(item) && !PyFloat_Check(item) ? PyNumber_Index(item) : NULL;
         if (!number) {

@@ -30,7 +30,8 @@
     static int write_##name(PyObject *self TP_UNUSED, tp_tensor *t TP_UNUSED, PyObject *value)
 
 /* ---- geometry and type ---- */
-ATTRIBUTE(shape) { return TP_UNLIKELY(face_is_traced()) ? face_jit_sizes(t) : face_size(t->ndim, t->size); }
+ATTRIBUTE(shape) { return TP_UNLIKELY(face_is_traced()) ? face_jit_sizes(t) : face_size_of(t); }
+ATTRIBUTE(_has_symbolic_sizes_strides) { return PyBool_FromLong((t->keys & TP_KEY_SYMBOLIC) != 0); }
 ATTRIBUTE(ndim) { return PyLong_FromLong(t->ndim); }
 ATTRIBUTE(dtype) { return face_dtype((tp_dtype)t->dtype); }
 ATTRIBUTE(device) { return face_device(t->device); }
@@ -293,7 +294,7 @@ PyGetSetDef face_tensor_attributes[] = {
     { "is_hpu", get_false, NULL, NULL, NULL },
     { "is_mtia", get_false, NULL, NULL, NULL },
     { "is_maia", get_false, NULL, NULL, NULL },
-    { "_has_symbolic_sizes_strides", get_false, NULL, NULL, NULL },
+    { "_has_symbolic_sizes_strides", get__has_symbolic_sizes_strides, NULL, NULL, NULL },
     { "name", get_none, NULL, NULL, NULL },
     { "T", get_T, NULL, NULL, NULL },
     { "mT", get_mT, NULL, NULL, NULL },

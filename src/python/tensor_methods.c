@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "grad/tape.h"
+#include "ops/symbolic.h"
 #include "python/face.h"
 
 #define FAST(f) ((PyCFunction)(void (*)(void))(f))
@@ -70,17 +71,23 @@ static bool wrap_dim(int64_t *dim, int ndim)
 }
 
 /* ---- sizes ---- */
-static PyObject *one_or_all(const char *method, tp_tensor *t, PyObject *dim, const int64_t *of, bool as_size)
+static PyObject *all_strides(const tp_tensor *t)
 {
-    bool traced = as_size && face_is_traced();
-    if (!dim || dim == Py_None) {
-        PyObject *all = traced ? face_jit_sizes(t) : face_size(t->ndim, of);
-        if (as_size || !all)
-            return all;
-        PyObject *plain = PyTuple_GetSlice(all, 0, t->ndim);
-        Py_DECREF(all);
-        return plain;
+    PyObject *all = PyTuple_New(t->ndim);
+    for (int i = 0; all && i < t->ndim; i++) {
+        PyObject *item = face_sym(tp_tensor_sym_stride(t, i));
+        if (!item)
+            Py_CLEAR(all);
+        else
+            PyTuple_SET_ITEM(all, i, item);
     }
+    return all;
+}
+
+static PyObject *one_or_all(const char *method, tp_tensor *t, PyObject *dim, bool strides)
+{
+    if (!dim || dim == Py_None)
+        return strides ? all_strides(t) : face_is_traced() ? face_jit_sizes(t) : face_size_of(t);
     int64_t d;
     if (!face_is_int(dim)) {
         wrong_argument(method, "dim", 1, "int", dim);
@@ -92,17 +99,31 @@ static PyObject *one_or_all(const char *method, tp_tensor *t, PyObject *dim, con
         return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions", LL(d));
     if (!wrap_dim(&d, t->ndim))
         return NULL;
-    return traced ? face_jit_size(t, (int)d) : PyLong_FromLongLong(of[d]);
+    if (!strides && face_is_traced())
+        return face_jit_size(t, (int)d);
+    return face_sym(strides ? tp_tensor_sym_stride(t, (int)d) : tp_tensor_sym_size(t, (int)d));
 }
 
-METHOD(size) { return one_or_all("size", t, argument(args, count, kwnames, 0, "dim"), t->size, true); }
-METHOD(stride) { return one_or_all("stride", t, argument(args, count, kwnames, 0, "dim"), t->stride, false); }
+static PyObject *count_elements(const tp_tensor *t)
+{
+    tp_sym all = tp_sym_int(1);
+    if (TP_UNLIKELY(face_is_traced()))
+        return face_jit_numel(t);
+    if (!tp_tensor_is_symbolic(t))
+        return PyLong_FromLongLong(t->numel);
+    for (int i = 0; i < t->ndim; i++)
+        all = tp_sym_mul(all, t->symbolic->size[i]);
+    return face_sym(all);
+}
+
+METHOD(size) { return one_or_all("size", t, argument(args, count, kwnames, 0, "dim"), false); }
+METHOD(stride) { return one_or_all("stride", t, argument(args, count, kwnames, 0, "dim"), true); }
 BARE(dim) { return PyLong_FromLong(t->ndim); }
 BARE(ndimension) { return PyLong_FromLong(t->ndim); }
-BARE(numel) { return face_is_traced() ? face_jit_numel(t) : PyLong_FromLongLong(t->numel); }
-BARE(nelement) { return face_is_traced() ? face_jit_numel(t) : PyLong_FromLongLong(t->numel); }
+BARE(numel) { return count_elements(t); }
+BARE(nelement) { return count_elements(t); }
 BARE(element_size) { return PyLong_FromSize_t(tp_dtype_bytes((tp_dtype)t->dtype)); }
-BARE(storage_offset) { return PyLong_FromLongLong(t->offset); }
+BARE(storage_offset) { return face_sym(tp_tensor_sym_offset(t)); }
 BARE(data_ptr) { return PyLong_FromVoidPtr(t->storage->data ? tp_tensor_data(t) : NULL); }
 METHOD(get_device) { return PyLong_FromLong(t->device.type == TP_CPU ? -1 : t->device.index); }
 BARE(is_floating_point) { return PyBool_FromLong(tp_dtype_is_float((tp_dtype)t->dtype)); }

@@ -1,0 +1,359 @@
+/* fake_type.c - the bases of ShapeEnv and FakeTensorMode: symbols made for sizes, tensors without data. */
+#include "python/face.h"
+
+#include <structmember.h>
+
+#include "base/alloc.h"
+#include "trace/fake.h"
+
+/* ---- ShapeEnv ---- */
+typedef struct env_object {
+    PyObject_HEAD
+    tp_shape_env *env;          /* counted */
+    PyObject *duck;             /* counted dict: hint -> SymInt; equal sizes share a symbol */
+    PyObject *weakrefs, *dict;
+} env_object;
+
+static tp_shape_env *env_in(PyObject *o)
+{
+    return ((env_object *)o)->env;
+}
+
+/* The environment's Python object, while it lives; face.shape_envs has address -> address, neither counted. */
+PyObject *face_shape_env(tp_shape_env *env)
+{
+    PyObject *key = PyLong_FromVoidPtr(env), *at = key ? PyDict_GetItemWithError(face.shape_envs, key) : NULL;
+    Py_XDECREF(key);
+    if (at)
+        return Py_NewRef((PyObject *)PyLong_AsVoidPtr(at));
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+static bool note_env(env_object *o, bool there)
+{
+    PyObject *key = PyLong_FromVoidPtr(o->env), *at = key && there ? PyLong_FromVoidPtr(o) : NULL;
+    int done = !key ? -1 : there ? (at ? PyDict_SetItem(face.shape_envs, key, at) : -1) : PyDict_DelItem(face.shape_envs, key);
+    Py_XDECREF(key);
+    Py_XDECREF(at);
+    return done == 0;
+}
+
+static PyObject *env_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    (void)args, (void)kwargs;               /* options are those of the Python class */
+    tp_shape_env *env = tp_shape_env_new(NULL, NULL);
+    env_object *made = env ? (env_object *)type->tp_alloc(type, 0) : NULL;
+    if (!made) {
+        tp_shape_env_unref(env);
+        return env ? NULL : face_raise();
+    }
+    made->env = env;
+    if ((made->duck = PyDict_New()) && note_env(made, true))
+        return (PyObject *)made;
+    Py_DECREF(made);
+    return NULL;
+}
+
+static int env_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((env_object *)self)->duck);
+    Py_VISIT(((env_object *)self)->dict);
+    return 0;
+}
+
+static int env_clear(PyObject *self)
+{
+    Py_CLEAR(((env_object *)self)->duck);
+    Py_CLEAR(((env_object *)self)->dict);
+    return 0;
+}
+
+static void env_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    env_object *o = (env_object *)self;
+    PyObject_GC_UnTrack(self);
+    if (o->weakrefs)
+        PyObject_ClearWeakRefs(self);
+    if (!note_env(o, false))
+        PyErr_Clear();
+    (void)env_clear(self);
+    tp_shape_env_unref(o->env);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+/* _symbol(hint, source, low, high, duck): the number itself where it is 0 or 1. */
+static PyObject *env_symbol(PyObject *self, PyObject *args)
+{
+    long long hint, low, high;
+    const char *source;
+    int duck;
+    if (!PyArg_ParseTuple(args, "LzLLp", &hint, &source, &low, &high, &duck))
+        return NULL;
+    env_object *o = (env_object *)self;
+    PyObject *key = PyLong_FromLongLong(hint), *made = duck && key ? PyDict_GetItemWithError(o->duck, key) : NULL;
+    if (made) {
+        Py_INCREF(made);
+        if (source && face_is_sym(made) && !tp_symbol_add_source((tp_sym){ face_sym_value(made).sym }, source))
+            made = face_raise_keeping(made);
+    } else if (key && !PyErr_Occurred()) {
+        made = face_sym(tp_shape_env_symbol(o->env, hint, source, (tp_range){ low, high }));
+        if (made && duck && PyDict_SetItem(o->duck, key, made) < 0)
+            Py_CLEAR(made);
+    }
+    Py_XDECREF(key);
+    return made;
+}
+
+static PyObject *env_unbacked(PyObject *self, PyObject *args)
+{
+    long long low = INT64_MIN, high = INT64_MAX;
+    if (!PyArg_ParseTuple(args, "|LL", &low, &high))
+        return NULL;
+    return face_sym(tp_shape_env_unbacked(env_in(self), (tp_range){ low, high }));
+}
+
+static PyObject *env_format_guards(PyObject *self, PyObject *args)
+{
+    int verbose = 0;
+    if (!PyArg_ParseTuple(args, "|p", &verbose))
+        return NULL;
+    tp_text text = { 0 };
+    tp_shape_env_format_guards(env_in(self), &text);
+    PyObject *made = PyUnicode_FromStringAndSize(tp_text_read(&text), (Py_ssize_t)text.length);
+    tp_text_fini(&text);
+    return made;
+}
+
+/* [(text, message or None, deferred, condition as SymBool or bool), …] */
+static PyObject *env_guards(PyObject *self, void *unused)
+{
+    (void)unused;
+    size_t count = tp_shape_env_guard_count(env_in(self));
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; list && i < count; i++) {
+        const tp_guard *g = tp_shape_env_guard_at(env_in(self), i);
+        PyObject *item = Py_BuildValue("szNN", g->text, g->message, PyBool_FromLong(g->deferred), face_sym(g->condition));
+        if (!item)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, (Py_ssize_t)i, item);
+    }
+    return list;
+}
+
+/* [(name, hint or None, low, high, replacement or None, [sources]), …] in order of creation */
+static PyObject *env_symbols(PyObject *self, void *unused)
+{
+    (void)unused;
+    size_t count = tp_shape_env_symbol_count(env_in(self));
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; list && i < count; i++) {
+        const tp_symbol *s = tp_symbol_of(tp_shape_env_symbol_at(env_in(self), i));
+        PyObject *sources = PyList_New(0);
+        for (size_t k = 0; sources && k < s->source_count; k++) {
+            PyObject *text = PyUnicode_FromString(s->sources[k]);
+            if (!text || PyList_Append(sources, text) < 0)
+                Py_CLEAR(sources);
+            Py_XDECREF(text);
+        }
+        PyObject *hint = s->has_hint ? PyLong_FromLongLong(s->hint) : Py_NewRef(Py_None);
+        PyObject *replacement = tp_sym_is_failed(s->replacement) ? Py_NewRef(Py_None) : face_sym(s->replacement);
+        PyObject *item = sources && hint && replacement
+                             ? Py_BuildValue("sOLLOO", s->name, hint, LL(s->range.low), LL(s->range.high), replacement, sources)
+                             : NULL;
+        Py_XDECREF(sources);
+        Py_XDECREF(hint);
+        Py_XDECREF(replacement);
+        if (!item)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, (Py_ssize_t)i, item);
+    }
+    return list;
+}
+
+static PyObject *env_freeze(PyObject *self, PyObject *args)
+{
+    int frozen = 1;
+    if (!PyArg_ParseTuple(args, "|p", &frozen))
+        return NULL;
+    tp_shape_env_freeze(env_in(self), frozen);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef env_methods[] = {
+    { "_symbol", env_symbol, METH_VARARGS, NULL },
+    { "_unbacked", env_unbacked, METH_VARARGS, NULL },
+    { "format_guards", env_format_guards, METH_VARARGS, NULL },
+    { "_freeze", env_freeze, METH_VARARGS, NULL },
+    { 0 },
+};
+static PyGetSetDef env_attributes[] = {
+    { "_guards", env_guards, NULL, NULL, NULL },
+    { "_symbols", env_symbols, NULL, NULL, NULL },
+    { "__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL },
+    { 0 },
+};
+static PyMemberDef env_members[] = {
+    { "__dictoffset__", T_PYSSIZET, offsetof(env_object, dict), READONLY, NULL },
+    { "__weaklistoffset__", T_PYSSIZET, offsetof(env_object, weakrefs), READONLY, NULL },
+    { 0 },
+};
+static PyType_Slot env_slots[] = {
+    { Py_tp_new, env_new },         { Py_tp_dealloc, env_dealloc }, { Py_tp_traverse, env_traverse }, { Py_tp_clear, env_clear },
+    { Py_tp_methods, env_methods }, { Py_tp_getset, env_attributes }, { Py_tp_members, env_members },  { 0, NULL },
+};
+static PyType_Spec env_spec = { "_ShapeEnvBase", sizeof(env_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                                env_slots };
+
+/* ---- FakeTensorMode ---- */
+typedef struct mode_object {
+    PyObject_HEAD
+    tp_fake_mode settings;      /* copied at each entry */
+    tp_fake_mode *entered;      /* owned, innermost first; linked by `outer` only as long as the thread's stack is */
+    int depth;
+    PyObject *weakrefs, *dict;
+} mode_object;
+
+enum { MOST_ENTRIES = 64 };
+
+static PyObject *mode_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    (void)args, (void)kwargs;
+    return type->tp_alloc(type, 0);
+}
+
+static int mode_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((mode_object *)self)->dict);
+    return 0;
+}
+
+static int mode_clear(PyObject *self)
+{
+    Py_CLEAR(((mode_object *)self)->dict);
+    return 0;
+}
+
+static void mode_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    mode_object *m = (mode_object *)self;
+    PyObject_GC_UnTrack(self);
+    if (m->weakrefs)
+        PyObject_ClearWeakRefs(self);
+    (void)mode_clear(self);
+    tp_shape_env_unref(m->settings.env);
+    tp_free(m->entered);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+/* _set(shape_env or None, allow_non_fake_inputs, allow_fallback_kernels) */
+static PyObject *mode_set(PyObject *self, PyObject *args)
+{
+    mode_object *m = (mode_object *)self;
+    PyObject *env;
+    int allow_real, allow_fallback;
+    if (!PyArg_ParseTuple(args, "Opp", &env, &allow_real, &allow_fallback))
+        return NULL;
+    if (env != Py_None && !PyObject_TypeCheck(env, face.shape_env))
+        return PyErr_Format(PyExc_TypeError, "shape_env must be a ShapeEnv, not %s", Py_TYPE(env)->tp_name);
+    tp_shape_env_unref(m->settings.env);
+    m->settings.env = env == Py_None ? NULL : tp_shape_env_ref(env_in(env));
+    m->settings.allow_real = allow_real;
+    m->settings.allow_fallback = allow_fallback;
+    Py_RETURN_NONE;
+}
+
+static PyObject *mode_enter(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    mode_object *m = (mode_object *)self;
+    if (!m->entered && !(m->entered = tp_alloc_array(MOST_ENTRIES, sizeof *m->entered)))
+        return face_raise();
+    if (m->depth == MOST_ENTRIES)
+        return PyErr_Format(PyExc_RecursionError, "this FakeTensorMode was entered %d times", MOST_ENTRIES);
+    m->entered[m->depth] = m->settings;
+    Py_INCREF(self);                        /* the thread's stack points into it */
+    tp_fake_enter(&m->entered[m->depth++]);
+    return Py_NewRef(self);
+}
+
+static PyObject *mode_exit(PyObject *self, PyObject *args)
+{
+    (void)args;
+    mode_object *m = (mode_object *)self;
+    if (!m->depth || tp_self.fake != &m->entered[m->depth - 1])
+        return PyErr_Format(PyExc_RuntimeError, "this FakeTensorMode is not the innermost one that was entered");
+    tp_fake_leave(&m->entered[--m->depth]);
+    Py_DECREF(self);
+    Py_RETURN_NONE;
+}
+
+/* _fake(tensor, sizes or None): sizes are integers and SymInts */
+static PyObject *mode_fake(PyObject *self, PyObject *args)
+{
+    mode_object *m = (mode_object *)self;
+    PyObject *real, *sizes;
+    if (!PyArg_ParseTuple(args, "O!O", face.tensor_base, &real, &sizes))
+        return NULL;
+    const tp_tensor *t = face_tensor(real);
+    if (sizes == Py_None)
+        return face_wrap_or_raise(tp_fake_of(t));
+    if (!PyTuple_Check(sizes) || PyTuple_GET_SIZE(sizes) != t->ndim)
+        return PyErr_Format(PyExc_TypeError, "one size for each dimension is needed");
+    tp_sym size[TP_MAX_DIMS];
+    for (int i = 0; i < t->ndim; i++) {
+        PyObject *item = PyTuple_GET_ITEM(sizes, i);
+        int64_t plain;
+        if (Py_IS_TYPE(item, face.sym_int))
+            size[i] = (tp_sym){ face_sym_value(item).sym };
+        else if (face_read_int(item, &plain))
+            size[i] = tp_sym_int(plain);
+        else
+            return NULL;
+    }
+    return face_wrap_or_raise(tp_fake_symbolic(t, m->settings.env, size));
+}
+
+static PyMethodDef mode_methods[] = {
+    { "_set", mode_set, METH_VARARGS, NULL },
+    { "_fake", mode_fake, METH_VARARGS, NULL },
+    { "__enter__", mode_enter, METH_NOARGS, NULL },
+    { "__exit__", mode_exit, METH_VARARGS, NULL },
+    { 0 },
+};
+static PyGetSetDef mode_attributes[] = {
+    { "__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL },
+    { 0 },
+};
+static PyMemberDef mode_members[] = {
+    { "__dictoffset__", T_PYSSIZET, offsetof(mode_object, dict), READONLY, NULL },
+    { "__weaklistoffset__", T_PYSSIZET, offsetof(mode_object, weakrefs), READONLY, NULL },
+    { 0 },
+};
+static PyType_Slot mode_slots[] = {
+    { Py_tp_new, mode_new },         { Py_tp_dealloc, mode_dealloc },   { Py_tp_traverse, mode_traverse }, { Py_tp_clear, mode_clear },
+    { Py_tp_methods, mode_methods }, { Py_tp_getset, mode_attributes }, { Py_tp_members, mode_members },   { 0, NULL },
+};
+static PyType_Spec mode_spec = { "_FakeModeBase", sizeof(mode_object), 0,
+                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, mode_slots };
+
+static PyObject *is_fake(PyObject *module, PyObject *o)
+{
+    (void)module;
+    return PyBool_FromLong(face_is_tensor(o) && tp_is_fake(face_tensor(o)));
+}
+
+static PyMethodDef fake_functions[] = { { "_is_fake", is_fake, METH_O, NULL }, { 0 } };
+
+bool face_fake_init(PyObject *module)
+{
+    return (face.shape_envs = PyDict_New()) && (face.shape_env = face_make_type(module, &env_spec, NULL)) &&
+           face_make_type(module, &mode_spec, NULL) && PyModule_AddFunctions(module, fake_functions) == 0;
+}

@@ -1,0 +1,330 @@
+/* sym_type.c - SymInt, SymFloat and SymBool: sizes that are expressions, as Python numbers.
+ *
+ * One struct for the three. Arithmetic gives an expression, or a plain number where the result is known; a comparison gives
+ * a SymBool, or a plain bool. Asking for the truth of one, or for the integer, is what guards: the answer of the example is
+ * given and written down as an assumption of the trace. */
+#include "python/face.h"
+#include "ops/symbolic.h"
+#include "sym/env.h"
+
+typedef struct sym_object {
+    PyObject_HEAD
+    tp_sym sym;                 /* a node; never a plain number */
+    tp_shape_env *env;          /* counted: owns the node */
+} sym_object;
+
+static tp_sym word_of(PyObject *o)
+{
+    return ((sym_object *)o)->sym;
+}
+
+bool face_is_sym(PyObject *o)
+{
+    return Py_IS_TYPE(o, face.sym_int) || Py_IS_TYPE(o, face.sym_bool) || Py_IS_TYPE(o, face.sym_float);
+}
+
+tp_value face_sym_value(PyObject *o)
+{
+    return (tp_value){ .tag = TP_SYM, .sym = word_of(o).word };
+}
+
+PyObject *face_sym(tp_sym x)
+{
+    if (tp_sym_is_failed(x))
+        return face_raise();
+    if (tp_sym_is_int(x))
+        return PyLong_FromLongLong(tp_sym_as_int(x));
+    if (tp_sym_is_bool(x))
+        return PyBool_FromLong(tp_sym_same(x, TP_SYM_TRUE));
+    tp_sym_type kind = tp_sym_type_of(x);
+    PyTypeObject *type = kind == TP_SYM_INT ? face.sym_int : kind == TP_SYM_BOOL ? face.sym_bool : face.sym_float;
+    sym_object *made = (sym_object *)type->tp_alloc(type, 0);
+    if (made) {
+        made->sym = x;
+        made->env = tp_shape_env_ref(tp_sym_env(x));
+    }
+    return (PyObject *)made;
+}
+
+static void sym_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    tp_shape_env_unref(((sym_object *)self)->env);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *sym_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    (void)args, (void)kwargs;
+    return PyErr_Format(PyExc_TypeError, "%s objects come from a ShapeEnv", type->tp_name);
+}
+
+/* ---- operands ---- */
+static bool is_float(tp_sym x)
+{
+    return tp_sym_is_node(x) && tp_sym_type_of(x) == TP_SYM_FLOAT;
+}
+
+/* 1: read; 0: not a number we know; -1: exception set. `env` is where a float constant would live. */
+static int read_operand(PyObject *o, tp_shape_env *env, tp_sym *out)
+{
+    if (face_is_sym(o)) {
+        *out = word_of(o);
+        return 1;
+    }
+    if (PyLong_Check(o)) {
+        int64_t i;
+        if (!face_read_int(o, &i))
+            return -1;
+        *out = tp_sym_int(i);
+        return 1;
+    }
+    if (PyFloat_Check(o)) {
+        *out = tp_sym_float(env, PyFloat_AS_DOUBLE(o));
+        return 1;
+    }
+    return 0;
+}
+
+static tp_shape_env *env_of(PyObject *a, PyObject *b)
+{
+    return ((sym_object *)(face_is_sym(a) ? a : b))->env;
+}
+
+typedef tp_sym binary(tp_sym a, tp_sym b);
+
+static PyObject *two(PyObject *a, PyObject *b, binary *f, bool promote)
+{
+    tp_sym x, y;
+    int left = read_operand(a, env_of(a, b), &x), right = left == 1 ? read_operand(b, env_of(a, b), &y) : left;
+    if (right < 0)
+        return NULL;
+    if (right == 0)
+        Py_RETURN_NOTIMPLEMENTED;
+    if (promote && (is_float(x) || is_float(y))) {
+        x = tp_sym_to_float(x);
+        y = tp_sym_to_float(y);
+    }
+    return face_sym(f(x, y));
+}
+
+#define BINARY(NAME, FUNCTION, PROMOTE) \
+    static PyObject *sym_##NAME(PyObject *a, PyObject *b) { return two(a, b, FUNCTION, PROMOTE); }
+BINARY(add, tp_sym_add, true)
+BINARY(sub, tp_sym_sub, true)
+BINARY(mul, tp_sym_mul, true)
+BINARY(floordiv, tp_sym_floordiv, false)
+BINARY(mod, tp_sym_mod, false)
+BINARY(truediv, tp_sym_truediv, false)
+BINARY(and, tp_sym_and, false)
+BINARY(or, tp_sym_or, false)
+
+static PyObject *sym_pow(PyObject *a, PyObject *b, PyObject *modulus)
+{
+    if (modulus != Py_None)
+        Py_RETURN_NOTIMPLEMENTED;
+    return two(a, b, tp_sym_pow, false);
+}
+
+static PyObject *sym_neg(PyObject *self) { return face_sym(tp_sym_neg(word_of(self))); }
+static PyObject *sym_pos(PyObject *self) { return Py_NewRef(self); }
+static PyObject *sym_abs(PyObject *self) { return face_sym(tp_sym_abs(word_of(self))); }
+static PyObject *sym_invert(PyObject *self) { return face_sym(tp_sym_not(word_of(self))); }
+
+static PyObject *sym_compare(PyObject *a, PyObject *b, int how)
+{
+    static const uint8_t table[] = { [Py_EQ] = TP_EQ, [Py_NE] = TP_NE, [Py_LT] = TP_LT, [Py_LE] = TP_LE, [Py_GT] = TP_GT, [Py_GE] = TP_GE };
+    tp_sym x = word_of(a), y;
+    int got = read_operand(b, ((sym_object *)a)->env, &y);
+    if (got < 0)
+        return NULL;
+    if (got == 0)
+        Py_RETURN_NOTIMPLEMENTED;
+    bool truths = tp_sym_type_of(x) == TP_SYM_BOOL;
+    if (truths)                     /* conditions are equal when both or neither hold */
+        return face_sym(how == Py_EQ ? tp_sym_or(tp_sym_and(x, y), tp_sym_and(tp_sym_not(x), tp_sym_not(y)))
+                                     : tp_sym_or(tp_sym_and(x, tp_sym_not(y)), tp_sym_and(tp_sym_not(x), y)));
+    if (is_float(x) != is_float(y)) {
+        x = tp_sym_to_float(x);
+        y = tp_sym_to_float(y);
+    }
+    return face_sym(tp_sym_compare((tp_compare)table[how], x, y));
+}
+
+/* ---- answers that guard ---- */
+bool face_sym_truth(PyObject *o, bool *answer)
+{
+    tp_sym x = word_of(o);
+    tp_sym condition = tp_sym_type_of(x) == TP_SYM_BOOL ? x : tp_sym_ne(x, tp_sym_int(0));
+    if (tp_sym_guard(condition, answer))
+        return true;
+    face_raise();
+    return false;
+}
+
+static int sym_bool(PyObject *self)
+{
+    bool answer;
+    return face_sym_truth(self, &answer) ? answer : -1;
+}
+
+bool face_sym_int(PyObject *o, int64_t *out)
+{
+    tp_sym x = word_of(o);
+    if (tp_sym_type_of(x) == TP_SYM_BOOL) {
+        bool answer;
+        bool ok = face_sym_truth(o, &answer);
+        *out = ok && answer;
+        return ok;
+    }
+    if (tp_sym_guard_int(x, out))
+        return true;
+    face_raise();
+    return false;
+}
+
+static PyObject *sym_index(PyObject *self)
+{
+    int64_t i;
+    return face_sym_int(self, &i) ? PyLong_FromLongLong(i) : NULL;
+}
+
+static PyObject *sym_int(PyObject *self)
+{
+    return Py_IS_TYPE(self, face.sym_float) ? face_sym(tp_sym_trunc(word_of(self))) : sym_index(self);
+}
+
+static PyObject *sym_float(PyObject *self)
+{
+    double value;
+    int64_t i;
+    if (!Py_IS_TYPE(self, face.sym_float))
+        return face_sym_int(self, &i) ? PyFloat_FromDouble((double)i) : NULL;
+    if (!tp_sym_hint_float(word_of(self), &value))
+        return PyErr_Format(PyExc_RuntimeError, "the value of a data-dependent SymFloat is not known while tracing");
+    bool same;
+    if (!tp_sym_guard(tp_sym_eq(word_of(self), tp_sym_float(((sym_object *)self)->env, value)), &same))
+        return face_raise();
+    return PyFloat_FromDouble(value);
+}
+
+/* ---- the rest of a number ---- */
+static PyObject *sym_repr(PyObject *self)
+{
+    tp_text text = { 0 };
+    tp_sym_print(tp_sym_simplify(word_of(self)), &text);
+    PyObject *made = text.failed ? PyErr_NoMemory() : PyUnicode_FromString(tp_text_read(&text));
+    tp_text_fini(&text);
+    return made;
+}
+
+/* A hash says equal things are equal: only a size that has become an integer can have one, as in PyTorch. */
+static Py_hash_t sym_hash(PyObject *self)
+{
+    tp_sym plain = tp_sym_simplify(word_of(self));
+    if (tp_sym_is_int(plain))
+        return (Py_hash_t)tp_sym_as_int(plain);
+    PyErr_Format(PyExc_TypeError, "unhashable type: non-nested SymInt");
+    return -1;
+}
+
+static PyObject *sym_floor(PyObject *self, PyObject *unused) { (void)unused; return face_sym(tp_sym_floor(word_of(self))); }
+static PyObject *sym_ceil(PyObject *self, PyObject *unused) { (void)unused; return face_sym(tp_sym_ceil(word_of(self))); }
+static PyObject *sym_trunc(PyObject *self, PyObject *unused) { (void)unused; return face_sym(tp_sym_trunc(word_of(self))); }
+static PyObject *sym_round(PyObject *self, PyObject *unused) { (void)unused; return face_sym(tp_sym_round(word_of(self))); }
+static PyObject *sym_to_float(PyObject *self, PyObject *unused) { (void)unused; return face_sym(tp_sym_to_float(word_of(self))); }
+static PyObject *sym_copy(PyObject *self, PyObject *unused) { (void)unused; return Py_NewRef(self); }
+
+static PyObject *sym_max(PyObject *self, PyObject *other) { return two(self, other, tp_sym_max, false); }
+static PyObject *sym_min(PyObject *self, PyObject *other) { return two(self, other, tp_sym_min, false); }
+
+static PyObject *get_hint(PyObject *self, void *unused)
+{
+    (void)unused;
+    int64_t i;
+    double f;
+    if (Py_IS_TYPE(self, face.sym_float))
+        return tp_sym_hint_float(word_of(self), &f) ? PyFloat_FromDouble(f) : Py_NewRef(Py_None);
+    if (!tp_sym_hint(word_of(self), &i))
+        Py_RETURN_NONE;
+    return Py_IS_TYPE(self, face.sym_bool) ? PyBool_FromLong(i != 0) : PyLong_FromLongLong(i);
+}
+
+static PyObject *get_env(PyObject *self, void *unused)
+{
+    (void)unused;
+    return face_shape_env(((sym_object *)self)->env);
+}
+
+/* Is the condition true, false, or not to be known without guarding? */
+static PyObject *get_known(PyObject *self, void *unused)
+{
+    (void)unused;
+    if (!Py_IS_TYPE(self, face.sym_bool))
+        Py_RETURN_NONE;
+    tp_answer a = tp_sym_known(word_of(self));
+    return a == TP_UNKNOWN ? Py_NewRef(Py_None) : PyBool_FromLong(a == TP_YES);
+}
+
+static PyObject *get_range(PyObject *self, void *unused)
+{
+    (void)unused;
+    tp_range r = tp_sym_range(word_of(self));
+    return Py_BuildValue("LL", LL(r.low), LL(r.high));
+}
+
+static PyObject *get_symbols(PyObject *self, void *unused)
+{
+    (void)unused;
+    tp_sym symbol[64];
+    size_t count = tp_sym_free_symbols(word_of(self), symbol, TP_COUNT(symbol));
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < count && i < TP_COUNT(symbol); i++) {
+        PyObject *name = PyUnicode_FromString(tp_symbol_of(symbol[i])->name);
+        if (!name || PyList_Append(list, name) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(name);
+    }
+    return list;
+}
+
+static PyGetSetDef sym_attributes[] = {
+    { "_hint", get_hint, NULL, NULL, NULL },
+    { "_shape_env", get_env, NULL, NULL, NULL },
+    { "_known", get_known, NULL, NULL, NULL },
+    { "_range", get_range, NULL, NULL, NULL },
+    { "_symbols", get_symbols, NULL, NULL, NULL },
+    { 0 },
+};
+
+static PyMethodDef sym_methods[] = {
+    { "__floor__", sym_floor, METH_NOARGS, NULL },     { "__ceil__", sym_ceil, METH_NOARGS, NULL },
+    { "__trunc__", sym_trunc, METH_NOARGS, NULL },     { "__round__", sym_round, METH_NOARGS, NULL },
+    { "__sym_float__", sym_to_float, METH_NOARGS, NULL }, { "__sym_max__", sym_max, METH_O, NULL },
+    { "__sym_min__", sym_min, METH_O, NULL },          { "__copy__", sym_copy, METH_NOARGS, NULL },
+    { "__deepcopy__", sym_copy, METH_O, NULL },        { 0 },
+};
+
+#define COMMON_SLOTS                                                                                                      \
+    { Py_tp_new, sym_new }, { Py_tp_dealloc, sym_dealloc }, { Py_tp_repr, sym_repr }, { Py_tp_hash, sym_hash },           \
+        { Py_tp_richcompare, sym_compare }, { Py_tp_getset, sym_attributes }, { Py_tp_methods, sym_methods },             \
+        { Py_nb_bool, sym_bool }
+#define NUMBER_SLOTS                                                                                                      \
+    { Py_nb_add, sym_add }, { Py_nb_subtract, sym_sub }, { Py_nb_multiply, sym_mul }, { Py_nb_floor_divide, sym_floordiv }, \
+        { Py_nb_remainder, sym_mod }, { Py_nb_true_divide, sym_truediv }, { Py_nb_power, sym_pow }, { Py_nb_negative, sym_neg }, \
+        { Py_nb_positive, sym_pos }, { Py_nb_absolute, sym_abs }, { Py_nb_int, sym_int }, { Py_nb_float, sym_float }
+
+static PyType_Slot int_slots[] = { COMMON_SLOTS, NUMBER_SLOTS, { Py_nb_index, sym_index }, { 0, NULL } };
+static PyType_Slot float_slots[] = { COMMON_SLOTS, NUMBER_SLOTS, { 0, NULL } };
+static PyType_Slot bool_slots[] = { COMMON_SLOTS, { Py_nb_and, sym_and }, { Py_nb_or, sym_or }, { Py_nb_invert, sym_invert },
+                                    { Py_nb_int, sym_int }, { Py_nb_index, sym_index }, { 0, NULL } };
+static PyType_Spec int_spec = { "SymInt", sizeof(sym_object), 0, Py_TPFLAGS_DEFAULT, int_slots };
+static PyType_Spec float_spec = { "SymFloat", sizeof(sym_object), 0, Py_TPFLAGS_DEFAULT, float_slots };
+static PyType_Spec bool_spec = { "SymBool", sizeof(sym_object), 0, Py_TPFLAGS_DEFAULT, bool_slots };
+
+bool face_sym_init(PyObject *module)
+{
+    return (face.sym_int = face_make_type(module, &int_spec, NULL)) && (face.sym_float = face_make_type(module, &float_spec, NULL)) &&
+           (face.sym_bool = face_make_type(module, &bool_spec, NULL));
+}
