@@ -84,7 +84,7 @@ asan: $(VENV)/ready
 
 SECONDS_EACH ?= 20
 fuzz: build
-	$(TOOLS) ninja -C $(BUILD) src/fuzz-schema src/fuzz-expression
+	$(TOOLS) ninja -C $(BUILD) src/fuzz-schema src/fuzz-expression src/fuzz-json src/fuzz-pickle src/fuzz-zip
 	$(PY) tools/fuzz.py --build $(BUILD) --seconds $(SECONDS_EACH)
 
 bench: build .venv-oracle/ready
