@@ -438,7 +438,7 @@ static bool print_head(printer *p, const tp_jit_function *f)
             return false;
         tp_text_add(p->out, first ? "" : ",\n%*s", p->indent + 2, "");
         tp_text_add(p->out, "%s", name);
-        if (!self) {
+        if (!self || p->indent > 2) {       /* inside a class the type of self is said too */
             tp_text_add(p->out, ": ");
             tp_jit_type_print_python(tp_jit_type_of(n), p->out);
         }

@@ -96,7 +96,7 @@ static tp_node *copy_node(tp_graph *g, tp_jit_names *names, tp_node *n, tp_node 
             copy = tp_jit_call(g, names, n->target.op, arg, n->arg_count, type);
         else
             copy = tp_jit_prim(g, names, n->target.kind == TP_TARGET_NAME ? n->target.name : "^", arg, n->arg_count, n->keyword_count, type);
-        if (copy && n->target.kind == TP_TARGET_HANDLE)
+        if (copy && (n->target.kind == TP_TARGET_HANDLE || n->kind == TP_PLACEHOLDER))
             tp_node_set_target(copy, n->target);
         const tp_jit_note *note = tp_jit_note_of(n);
         if (copy && note->name && !(tp_jit_note_of(copy)->name = tp_alloc_text(note->name)))

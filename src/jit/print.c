@@ -37,12 +37,7 @@ void tp_jit_print_number(double v, tp_text *out)
         tp_text_add(out, "%s", isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
         return;
     }
-    for (int digits = 6; digits <= 17; digits++) {      /* the shortest that reads back as itself */
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        double back;
-        if (sscanf(text, "%lf", &back) == 1 && back == v)
-            break;
-    }
+    snprintf(text, sizeof text, "%.17g", v);
     tp_text_add(out, strpbrk(text, ".e") ? "%s" : "%s.", text);
 }
 

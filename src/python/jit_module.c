@@ -1,6 +1,7 @@
 /* jit_module.c - ScriptFunction, ScriptMethod, and the C side of ScriptModule. */
 #include "python/jit.h"
 
+#include "jit/archive.h"
 #include "jit/code.h"
 #include "jit/run.h"
 
@@ -581,7 +582,53 @@ static PyObject *create_function(PyObject *module, PyObject *args)
     return made;
 }
 
-static PyMethodDef functions[] = { { "_create_function_from_graph", create_function, METH_VARARGS, NULL }, { 0 } };
+static bool sink_write(void *to, const void *bytes, size_t count)
+{
+    PyObject *data = PyBytes_FromStringAndSize(bytes, (Py_ssize_t)count), *done = data ? PyObject_CallMethod(to, "write", "O", data) : NULL;
+    Py_XDECREF(data);
+    Py_XDECREF(done);
+    return done || face_foreign();
+}
+
+/* _jit_save(module or function, path or file, root folder) */
+static PyObject *save(PyObject *unused, PyObject *args)
+{
+    PyObject *what, *file;
+    const char *root;
+    (void)unused;
+    if (!PyArg_ParseTuple(args, "OOs", &what, &file, &root))
+        return NULL;
+    tp_jit_function *f = face_jit_function_of(what);
+    tp_jit_module *m = face_jit_module_of(what), *made = NULL;
+    if (!m && !f)
+        return PyErr_Format(PyExc_TypeError, "a ScriptModule or ScriptFunction is needed, not %s", Py_TYPE(what)->tp_name);
+    if (!m && !(m = made = tp_jit_module_of_function(f)))
+        return face_raise();
+    tp_zip_writer *w = PyUnicode_Check(file) ? tp_zip_writer_new_file(root, PyUnicode_AsUTF8(file)) : tp_zip_writer_new(root, sink_write, file);
+    bool ok = w && tp_jit_save(w, m) && tp_zip_writer_finish(w);
+    tp_zip_writer_free(w);
+    tp_jit_module_unref(made);
+    return ok ? Py_NewRef(Py_None) : face_raise();
+}
+
+static void drop_bytes(void *owner) { Py_DECREF((PyObject *)owner); }
+
+/* _jit_load(path or bytes) -> C module */
+static PyObject *load(PyObject *unused, PyObject *file)
+{
+    (void)unused;
+    tp_zip *z = PyBytes_Check(file) ? tp_zip_open_memory(PyBytes_AS_STRING(file), (size_t)PyBytes_GET_SIZE(file), 0, Py_NewRef(file), drop_bytes)
+              : PyUnicode_Check(file) ? tp_zip_open(PyUnicode_AsUTF8(file), 0) : NULL;
+    if (!z)
+        return tp_error_kind() ? face_raise() : PyErr_Format(PyExc_TypeError, "a path or bytes are needed");
+    tp_jit_module *m = tp_jit_load(z);
+    PyObject *made = m ? face_jit_module(m) : face_raise();
+    tp_jit_module_unref(m);
+    tp_zip_unref(z);
+    return made;
+}
+
+static PyMethodDef functions[] = { { "_jit_save", save, METH_VARARGS, NULL }, { "_jit_load", load, METH_O, NULL }, { "_create_function_from_graph", create_function, METH_VARARGS, NULL }, { 0 } };
 
 bool face_jit_module_init(PyObject *module)
 {

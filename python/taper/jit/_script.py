@@ -57,6 +57,8 @@ class ScriptModule(Module):
         for slot, role, value in c_module._slots():
             if role == _MODULE:
                 dict.__setitem__(own["_modules"], slot, _wrap(value, self._child_class()))
+            elif role == _PARAMETER and not isinstance(value, Parameter):
+                own["_parameters"][slot] = Parameter(value.detach(), requires_grad=value.requires_grad)
             elif role in (_PARAMETER, _BUFFER):
                 dict.__setitem__(own["_parameters" if role == _PARAMETER else "_buffers"], slot, value)
             elif slot == "training":
