@@ -64,6 +64,8 @@ TP_API void tp_jit_print_number(double v, tp_text *out);                    /* "
 TP_API TP_CHECK bool tp_jit_eliminate_dead(tp_graph *g);
 TP_API TP_CHECK bool tp_jit_erase_shapes(tp_graph *g);
 TP_API TP_CHECK bool tp_jit_canonicalize(tp_graph *g);                      /* numbers in order, names gone */
+/* Numbers that stood in tensors' places become plain numbers, equal constants one, at the front. */
+TP_API TP_CHECK bool tp_jit_pool_constants(tp_graph *g);
 TP_API bool tp_jit_is_random(const tp_node *n);                             /* draws random numbers, as its constants stand */
 TP_API bool tp_jit_has_effect(const tp_node *n);
 /* A copy with fresh notes; map (may be NULL) has room for from->node_count. */

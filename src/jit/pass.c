@@ -62,6 +62,51 @@ bool tp_jit_canonicalize(tp_graph *g)
     return true;
 }
 
+/* ---- constants ---- */
+static bool same_constant(const tp_node *a, const tp_node *b)
+{
+    const tp_value *x = tp_node_keyword(a, "value"), *y = tp_node_keyword(b, "value");
+    if (!tp_jit_type_equal(tp_jit_type_of(a), tp_jit_type_of(b)) || !x != !y)
+        return false;
+    return !x || (x->tag == y->tag && tp_value_equal(*x, *y));
+}
+
+/*     %1 : int = prim::Constant[value=1]()         %1 : int = prim::Constant[value=1]()
+ *     %2 = add(%x, %1)                        =>   %2 = add(%x, %1)
+ *     %3 : int = prim::Constant[value=1]()         %4 = add(%2, %1)
+ *     %4 = add(%2, %3) */
+bool tp_jit_pool_constants(tp_graph *g)
+{
+    tp_node *first = g->root.next;
+    while (first->kind == TP_PLACEHOLDER)
+        first = first->next;
+    tp_node *pooled = NULL;             /* the first of the constants, which stand together before `first` */
+    for (tp_node *n = first, *next; n != &g->root; n = next) {
+        next = n->next;
+        if (!tp_jit_is(n, "prim::Constant"))
+            continue;
+        const tp_value *v = tp_node_keyword(n, "value");
+        if (v && tp_is_number(*v) && !tp_jit_retype(n, tp_jit_type_of_value(*v)))
+            return false;
+        tp_node *same = pooled;
+        while (same && same != first && !same_constant(same, n))
+            same = same->next;
+        if (same && same != first) {
+            if (tp_node_replace_uses(n, same, NULL, NULL) < 0)
+                return false;
+            tp_node_erase(n);
+            continue;
+        }
+        if (n == first)
+            first = next;
+        else
+            tp_node_move_before(first, n);
+        if (!pooled)
+            pooled = n;
+    }
+    return true;
+}
+
 bool tp_jit_is_random(const tp_node *n)
 {
     if (n->kind != TP_CALL_FUNCTION || n->target.kind != TP_TARGET_OP || !(n->target.op->flags & TP_OP_RNG))

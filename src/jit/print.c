@@ -117,6 +117,11 @@ static void print_value(tp_value v, const tp_jit_type *type, tp_text *out)
         }
         tp_text_add(out, "]");
         break;
+    case TP_HANDLE:
+        tp_text_add(out, "\"");
+        v.handle->type->repr(v.handle, out);
+        tp_text_add(out, "\"");
+        break;
     default: tp_value_print(v, out); break;
     }
 }
@@ -126,7 +131,8 @@ static void print_attributes(const tp_node *n, tp_text *out)
 {
     const tp_value *pair = n->arg + n->arg_count;
     for (uint32_t k = 0; k < n->keyword_count; k++, pair += 2) {
-        tp_text_add(out, "%s%s=", k ? ", " : "[", pair[0].string->text);
+        const char *name = pair[1].tag == TP_HANDLE ? "name" : pair[0].string->text;      /* a function is known by its name */
+        tp_text_add(out, "%s%s=", k ? ", " : "[", name);
         print_value(pair[1], tp_jit_type_of(n), out);
     }
     if (n->keyword_count)

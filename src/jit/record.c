@@ -399,6 +399,18 @@ tp_jit_value tp_jit_trace_prim(tp_jit_trace *t, const char *kind, const tp_jit_v
     return v;
 }
 
+tp_jit_value tp_jit_trace_op(tp_jit_trace *t, const tp_op *op, const tp_jit_value *arg, tp_jit_type *type)
+{
+    tp_value node[MOST_ARGS];
+    if (!type || !resolve_all(t, arg, op->arg_count, node)) {
+        tp_jit_type_unref(type);
+        return 0;
+    }
+    tp_node *n = tp_jit_call(t->top->graph, &t->top->names, op, node, op->arg_count, type);
+    place(t, n);
+    return define(t, t->top, n);
+}
+
 /* A node with several values: it has no number of its own. */
 static tp_node *several(frame *f, tp_node *n, uint32_t count)
 {

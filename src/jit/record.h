@@ -52,7 +52,8 @@ TP_API tp_jit_value tp_jit_trace_of(tp_jit_trace *t, tp_tensor *x);             
 TP_API TP_CHECK bool tp_jit_trace_bind(tp_jit_trace *t, tp_tensor *x, tp_jit_value v);
 TP_API tp_jit_value tp_jit_trace_constant(tp_jit_trace *t, tp_value v);
 TP_API tp_jit_value tp_jit_trace_path(tp_jit_trace *t, const char *path);       /* a module or tensor of the root by its path */
-/* A primitive node; several results when count of `results` > 0: their values go there. */
+TP_API tp_jit_value tp_jit_trace_op(tp_jit_trace *t, const tp_op *op, const tp_jit_value *arg, tp_jit_type *type);     /* takes the type */
+/* Primitive nodes: with one result, and those that take a tuple or list apart. Types of single results are taken. */
 TP_API tp_jit_value tp_jit_trace_prim(tp_jit_trace *t, const char *kind, const tp_jit_value *arg, uint32_t count, tp_jit_type *type);
 TP_API TP_CHECK bool tp_jit_trace_unpack(tp_jit_trace *t, const char *kind, tp_jit_value v, tp_jit_type *const *type, uint32_t count,
                                          tp_jit_value *results);

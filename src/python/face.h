@@ -303,6 +303,11 @@ PyObject *face_jit_numel(const tp_tensor *t);
 uint32_t face_jit_mark(tp_tensor *t);               /* the traced value of a number read from `t`, 0: exception set */
 bool face_jit_warn_conversion(const char *what);    /* "a Python integer"; false: exception set */
 bool face_jit_warn(const char *text);
+bool face_jit_detached(tp_tensor *t);               /* detach_ was called: false, exception set */
+/* An autograd.Function ran, unrecorded, between these two: one node for it. */
+void *face_jit_pause(void);                         /* the trace that stops, NULL: none */
+void face_jit_resume(void *paused);
+bool face_jit_function_ran(PyObject *cls, PyObject *args, PyObject *result, bool inplace);
 /* Runs a module's forward in a frame of its own when a trace records it; args as PyObject_VectorcallMethod takes them. */
 PyObject *face_jit_forward(PyObject *self, PyObject *const *args, size_t count, PyObject *names);
 

@@ -556,7 +556,10 @@ static PyObject *pass_inline(PyObject *module, PyObject *args)
     return view;
 }
 
+static PyObject *pass_pool(PyObject *module, PyObject *graph) { (void)module; return run_pass(graph, tp_jit_pool_constants); }
+
 static PyMethodDef functions[] = {
+    { "_jit_pass_constant_pooling", pass_pool, METH_O, NULL },
     { "_jit_pass_dce", pass_dce, METH_O, NULL }, { "_jit_pass_erase_shape_information", pass_erase, METH_O, NULL },
     { "_jit_pass_canonicalize", pass_canonicalize, METH_O, NULL }, { "_jit_pass_lint", pass_lint, METH_O, NULL },
     { "_jit_pass_inline", pass_inline, METH_VARARGS, NULL }, { 0 },

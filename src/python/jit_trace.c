@@ -725,6 +725,66 @@ PyObject *face_jit_traced_call(tp_jit_trace *t, tp_jit_function *f, tp_jit_modul
     return face_raise();
 }
 
+/* ---- what is no op ---- */
+bool face_jit_detached(tp_tensor *x)
+{
+    tp_jit_trace *t = tp_jit_trace_current();
+    const tp_op *op = tp_op_find("aten", "detach", "");
+    tp_jit_value from = op ? tp_jit_trace_of(t, x) : 0;
+    if (from && tp_jit_trace_bind(t, x, tp_jit_trace_op(t, op, &from, tp_jit_tensor_new(x))))
+        return true;
+    face_raise();
+    return false;
+}
+
+void *face_jit_pause(void)
+{
+    tp_jit_trace *t = tp_jit_trace_current();
+    if (t)
+        tp_jit_trace_stop(t);
+    return t;
+}
+
+void face_jit_resume(void *paused)
+{
+    if (paused)
+        tp_jit_trace_start(paused);
+}
+
+bool face_jit_function_ran(PyObject *cls, PyObject *args, PyObject *result, bool inplace)
+{
+    enum { MOST = 64 };
+    tp_jit_trace *t = tp_jit_trace_current();
+    tp_value arg[MOST], out = tp_none();
+    uint32_t count = (uint32_t)PyTuple_GET_SIZE(args), done = 0;
+    PyObject *apply = PyObject_GetAttrString(cls, "apply");
+    tp_handle *handle = apply ? face_handle_new(apply) : NULL;
+    bool ok = handle && count <= MOST;
+    for (; ok && done < count; done++) {
+        PyObject *o = PyTuple_GET_ITEM(args, done);
+        ok = face_jit_to_value(o, &arg[done]);
+        if (ok && arg[done].tag == TP_TENSOR) {
+            tp_jit_value v = tp_jit_trace_of(t, arg[done].tensor);
+            tp_value_unref(arg[done]);
+            arg[done] = (tp_value){ .tag = TP_INT, .mark = v };
+            ok = v;
+        }
+        if (!ok)
+            break;
+    }
+    ok = ok && face_jit_to_value(result, &out);
+    tp_jit_type *type = ok ? type_of_result(out) : NULL;
+    ok = type && bind_value(t, out, tp_jit_trace_python(t, handle, ((PyTypeObject *)cls)->tp_name, inplace, arg, count, type));
+    tp_values_unref(arg, done);
+    tp_value_unref(out);
+    if (handle)
+        tp_value_unref((tp_value){ .tag = TP_HANDLE, .handle = handle });
+    Py_XDECREF(apply);
+    if (!ok && !PyErr_Occurred())
+        face_raise();
+    return ok;
+}
+
 /* ---- faces ---- */
 static PyObject *tracing_state(PyObject *module, PyObject *unused)
 {
@@ -745,11 +805,15 @@ static PyObject *set_warning(PyObject *module, PyObject *kind)
     Py_RETURN_NONE;
 }
 
-static PyObject *warn_python(PyObject *module, PyObject *text)
+/* _jit_warn(text, frames up) */
+static PyObject *warn_python(PyObject *module, PyObject *args)
 {
+    const char *text;
+    int level = 1;
     (void)module;
-    const char *utf8 = PyUnicode_AsUTF8(text);
-    return utf8 && (!current() || face_jit_warn(utf8)) ? Py_NewRef(Py_None) : NULL;
+    if (!PyArg_ParseTuple(args, "s|i", &text, &level))
+        return NULL;
+    return !current() || !face.tracer_warning || PyErr_WarnEx(face.tracer_warning, text, level) == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 static bool call_python(tp_handle *callable, const tp_value *arg, uint32_t count, tp_value *result)
@@ -774,7 +838,7 @@ static PyMethodDef functions[] = {
     { "_get_tracing_state", tracing_state, METH_NOARGS, NULL },
     { "_is_tracing", is_tracing, METH_NOARGS, NULL },
     { "_jit_set_tracer_warning", set_warning, METH_O, NULL },
-    { "_jit_warn", warn_python, METH_O, NULL },
+    { "_jit_warn", warn_python, METH_VARARGS, NULL },
     { 0 },
 };
 

@@ -169,6 +169,8 @@ BARE(item)
 {
     if (t->numel != 1)
         return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", LL(t->numel));
+    if (TP_UNLIKELY(face_is_traced()) && !face_jit_warn_conversion("a Python number"))
+        return NULL;
     return face_item(t);
 }
 
@@ -191,6 +193,8 @@ METHOD(__complex__)
 METHOD(numpy)
 {
     PyObject *force = argument(args, count, kwnames, -1, "force");
+    if (TP_UNLIKELY(face_is_traced()) && !face_jit_warn_conversion("a NumPy array"))
+        return NULL;
     return face_to_array(self, force == Py_True);
 }
 

@@ -297,4 +297,6 @@ def _get_trace_graph(f, args=(), kwargs=None, strict=True, _force_outplace=False
 def _graph_for(self, *args, **kwargs):
     """The graph that runs: calls inlined, numbers that stood in tensors' places as numbers."""
     self(*args, **kwargs)
-    return _C._jit_optimized(self.inlined_graph)
+    graph = self.inlined_graph
+    _C._jit_pass_constant_pooling(graph)
+    return graph
