@@ -153,7 +153,7 @@ def __iter__(self):
     if _C._is_tracing():
         _C._jit_warn(
             "Iterating over a tensor might cause the trace to be incorrect. Passing a tensor of different shape won't "
-            "change the number of iterations executed (and might lead to errors or silently give incorrect results).", 2)
+            "change the number of iterations executed (and might lead to errors or silently give incorrect results).", 3)
     return iter(self.unbind(0))
 
 

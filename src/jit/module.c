@@ -67,6 +67,7 @@ static void module_free(tp_handle *h)
     for (size_t i = 0; i < m->method.count; i++)
         tp_jit_function_unref(m->method.item[i]);
     tp_array_fini(&m->slot);
+    tp_text_map_fini(&m->index);
     tp_array_fini(&m->method);
     tp_free(m->type_name);
     tp_free(m);
@@ -108,17 +109,10 @@ tp_jit_function *tp_jit_as_function(tp_value v)
     return v.tag == TP_HANDLE && v.handle->type == &function_type ? (tp_jit_function *)(void *)v.handle : NULL;
 }
 
-static tp_jit_slot *slot_of(const tp_jit_module *m, const char *name, size_t length)
-{
-    for (size_t i = 0; i < m->slot.count; i++)
-        if (strncmp(m->slot.item[i].name, name, length) == 0 && !m->slot.item[i].name[length])
-            return &m->slot.item[i];
-    return NULL;
-}
-
 tp_jit_slot *tp_jit_module_slot(const tp_jit_module *m, const char *name)
 {
-    return slot_of(m, name, strlen(name));
+    uint64_t at;
+    return tp_text_map_get(&m->index, name, &at) ? &m->slot.item[at] : NULL;
 }
 
 bool tp_jit_module_set(tp_jit_module *m, const char *name, tp_jit_role role, tp_value v)
@@ -134,7 +128,7 @@ bool tp_jit_module_set(tp_jit_module *m, const char *name, tp_jit_role role, tp_
         return true;
     }
     tp_jit_slot fresh = { .name = tp_alloc_text(name), .role = (uint8_t)role, .value = kept };
-    if (fresh.name && tp_array_push(&m->slot, fresh))
+    if (fresh.name && tp_text_map_put(&m->index, name, m->slot.count) && tp_array_push(&m->slot, fresh))
         return true;
     tp_free(fresh.name);
     tp_value_unref(kept);
@@ -143,9 +137,14 @@ bool tp_jit_module_set(tp_jit_module *m, const char *name, tp_jit_role role, tp_
 
 const tp_value *tp_jit_module_find(const tp_jit_module *m, const char *path)
 {
+    char name[256];
     for (;;) {
         size_t length = strcspn(path, ".");
-        const tp_jit_slot *s = slot_of(m, path, length);
+        if (length >= sizeof name)
+            return NULL;
+        memcpy(name, path, length);
+        name[length] = 0;
+        const tp_jit_slot *s = tp_jit_module_slot(m, name);
         if (!s || !path[length])
             return s ? &s->value : NULL;
         if (!(m = tp_jit_as_module(s->value)))

@@ -53,11 +53,12 @@ class ScriptModule(Module):
         own["original_name"] = name or str(c_module._type()).rpartition(".")[2]
         own["_parameters"] = _Members(c_module, _PARAMETER)
         own["_buffers"] = _Members(c_module, _BUFFER)
-        own["_modules"] = _Submodules()
+        own.pop("_modules", None)
+        own["_submodules"] = None
         for slot, role, value in c_module._slots():
             if role == _MODULE:
-                dict.__setitem__(own["_modules"], slot, _wrap(value, self._child_class()))
-            elif role == _PARAMETER and not isinstance(value, Parameter):
+                continue
+            if role == _PARAMETER and not isinstance(value, Parameter):
                 own["_parameters"][slot] = Parameter(value.detach(), requires_grad=value.requires_grad)
             elif role in (_PARAMETER, _BUFFER):
                 dict.__setitem__(own["_parameters" if role == _PARAMETER else "_buffers"], slot, value)
@@ -68,11 +69,30 @@ class ScriptModule(Module):
     def _child_class(self):
         return RecursiveScriptModule
 
+    @property
+    def _modules(self):
+        """Objects of submodules are made when first asked for: a trace of a thousand layers mostly never is."""
+        own = self.__dict__
+        if own.get("_submodules") is None:
+            made = _Submodules()
+            if "_c" in own:
+                for slot, role, value in own["_c"]._slots():
+                    if role == _MODULE:
+                        dict.__setitem__(made, slot, _wrap(value, self._child_class()))
+            own["_submodules"] = made
+        return own["_submodules"]
+
+    @_modules.setter
+    def _modules(self, value):
+        raise RuntimeError("the submodules of a ScriptModule cannot be replaced")
+
     def __getattr__(self, name):
         c_module = self.__dict__.get("_c")
         if c_module is not None:
             if c_module._has_method(name):
                 return c_module._get_method(name)
+            if name != "_modules" and name in self._modules:
+                return self._modules[name]
             for slot, role, value in c_module._slots():
                 if slot == name and role == _ATTRIBUTE:
                     return value
@@ -84,7 +104,7 @@ class ScriptModule(Module):
     def __setattr__(self, name, value):
         if name == "training" and "_c" in self.__dict__:
             self._c._set(name, _ATTRIBUTE, value)
-        if isinstance(value, Module) and name in self.__dict__.get("_modules", ()):
+        if isinstance(value, Module) and name in self._modules:
             raise RuntimeError(f"Cannot re-assign modules in a ScriptModule, tried to replace existing module '{name}': {value}")
         super().__setattr__(name, value)
 

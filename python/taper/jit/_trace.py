@@ -1,7 +1,6 @@
 """torch.jit.trace: names, defaults and modules around the recorder in C."""
 import functools
 import inspect
-import os
 import re
 import warnings
 
@@ -65,15 +64,15 @@ def _function_name(fn):
     return "_lambda" if name == "<lambda>" else re.sub(r"\W", "_", name)
 
 
-def _class_name(module):
-    cls = type(module)
+@functools.lru_cache(maxsize=None)
+def _full_name(cls):
     package = cls.__module__
     if package == "__main__":
         package = ""
     elif package.startswith("taper."):
         package = "torch" + package[len("taper"):]
     name = re.sub(r"\W", "_", cls.__name__)
-    return _state.unique_name(".".join(["__torch__"] + ([package] if package else []) + [name]))
+    return ".".join(["__torch__"] + ([package] if package else []) + [name])
 
 
 def _as_tuple(inputs):
@@ -109,7 +108,7 @@ def _make_c_module(module, known):
         return module._c
     if module._backward_hooks:
         raise ValueError(f"Modules that have backward hooks assigned can't be compiled: {module}")
-    made = known[module] = _C.ScriptModule(_class_name(module))
+    made = known[module] = _C.ScriptModule(_state.unique_name(_full_name(type(module))))
     for name, value in module._parameters.items():
         if value is not None:
             made._set(name, _PARAMETER, value)
@@ -150,22 +149,6 @@ def _attributes(paths):
     ]
 
 
-def _named_class(c_module, module):
-    """The Python object of a traced module, with the names its classes had."""
-    made = _wrap(c_module, TopLevelTracedModule, type(module).__name__)
-    for name, child in module._modules.items():
-        if child is not None and name in made._modules:
-            _rename(made._modules[name], child)
-    return made
-
-
-def _rename(made, module):
-    made.__dict__["original_name"] = module.original_name if isinstance(module, ScriptModule) else type(module).__name__
-    for name, child in module._modules.items():
-        if child is not None and name in made._modules:
-            _rename(made._modules[name], child)
-
-
 # --- tracing -------------------------------------------------------------------------------------------------------
 
 def _record_method(module, c_module, method, args, kwargs, strict, force_outplace):
@@ -203,7 +186,7 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
     for method, example in inputs.items():
         args, kwargs = ((), example) if example_inputs_is_kwarg else (_as_tuple(example), None)
         _record_method(mod, c_module, method, args, kwargs, strict, _force_outplace)
-    made = _named_class(c_module, mod)
+    made = _wrap(c_module, TopLevelTracedModule)
     if check_trace:
         from ._check import check_trace as check
 
