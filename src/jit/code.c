@@ -2,14 +2,14 @@
  *
  * A value that is read once, by the statement right behind it, is written where it is read: walking back from a statement
  * over its inputs, right to left, each input that is the nearest node before it becomes part of the expression. So the order
- * in which ops run is kept. An expression of more than 40 characters gets a line and a name of its own. */
+ * in which ops run is kept. An expression of more than 37 characters gets a line and a name of its own. */
 #include "jit/code.h"
 
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 
-enum { LONGEST_EXPRESSION = 40 };
+enum { LONGEST_EXPRESSION = 37 };
 
 typedef struct printer {
     const tp_graph *graph;
@@ -18,6 +18,8 @@ typedef struct printer {
     int      indent;
     bool    *inlined;                   /* owned, by node id */
     char   **name;                      /* owned, by node id, each owned; NULL: none yet */
+    tp_text *part;                      /* owned, by node id: expressions of inlined nodes that have no line */
+    tp_array(const tp_node *) pending;  /* inlined nodes whose reader is not written yet, in the order they run */
     tp_text_map used;                   /* names that are taken */
     uint32_t next;                      /* of _0, _1 … */
     tp_array(const tp_node *) order;    /* nodes that are statements or parts of one */
@@ -79,14 +81,6 @@ static bool is_constant(const tp_node *n)
     return tp_jit_is(n, "prim::Constant");
 }
 
-static uint32_t open_inputs(const tp_node *n)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < n->arg_count; i++)
-        count += tp_as_node(n->arg[i]) && !is_constant(tp_as_node(n->arg[i]));
-    return count;
-}
-
 static bool may_inline(const tp_node *n, const tp_node *into)
 {
     const tp_jit_note *note = tp_jit_note_of(n);
@@ -95,9 +89,7 @@ static bool may_inline(const tp_node *n, const tp_node *into)
         return false;
     for (uint32_t i = 0; i < into->arg_count; i++)
         uses += tp_as_node(into->arg[i]) == n;
-    /* What writes or draws must not change places with a neighbour that gets a line of its own. */
-    bool ordered = n->target.kind == TP_TARGET_OP && (tp_jit_has_effect(n) || n->target.op->flags & TP_OP_RNG);
-    return uses == 1 && (!ordered || open_inputs(into) == 1);
+    return uses == 1;
 }
 
 static void mark(printer *p, const tp_node *n, size_t *at)
@@ -175,9 +167,9 @@ static bool print_value(printer *p, tp_value v, const tp_jit_type *type, tp_text
             tp_jit_print_number(v.f, out);
         return true;
     case TP_INT:
-    case TP_DTYPE_VALUE:
     case TP_LAYOUT:
     case TP_FORMAT_VALUE: tp_text_add(out, "%lld", (long long)v.i); return true;
+    case TP_DTYPE_VALUE: tp_text_add(out, "%lld", (long long)tp_jit_dtype_number(v.i)); return true;
     case TP_STRING: print_string(v.string->text, out); return true;
     case TP_DEVICE: tp_text_add(out, "torch.device(\"%s\")", tp_device_name(v.device, device)); return true;
     case TP_TENSOR: return print_tensor(p, v.tensor, out);
@@ -209,6 +201,44 @@ static void start_line(printer *p)
     tp_text_add(p->out, "%*s", p->indent, "");
 }
 
+static bool write_line(printer *p, const tp_node *n, const tp_text *text)
+{
+    const char *name = give_name(p, n, NULL);
+    start_line(p);
+    tp_text_add(p->out, "%s = %s\n", name ? name : "", tp_text_read(text));
+    return name;
+}
+
+/* Expressions of the inputs, left to right. Where one gets a line of its own, those that run before it get theirs first. */
+static bool prepare(printer *p, const tp_node *n)
+{
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        const tp_node *in = tp_as_node(n->arg[i]);
+        if (!in || !p->inlined[in->id] || p->name[in->id])
+            continue;
+        size_t before = p->pending.count;
+        if (!prepare(p, in))
+            return false;
+        tp_text text = { 0 };
+        if (!print_expression(p, in, &text) || text.failed) {
+            tp_text_fini(&text);
+            return false;
+        }
+        if (p->pending.count > before)              /* what `in` reads is in its text now */
+            p->pending.count = before;
+        p->part[in->id] = text;
+        if (!tp_array_push(&p->pending, in))
+            return false;
+        if (text.length <= LONGEST_EXPRESSION)
+            continue;
+        for (size_t k = 0; k < p->pending.count; k++)
+            if (!write_line(p, p->pending.item[k], &p->part[p->pending.item[k]->id]))
+                return false;
+        p->pending.count = 0;
+    }
+    return true;
+}
+
 /* A name, a literal, or the expression of a node that is part of this one. */
 static bool print_input(printer *p, const tp_node *n, tp_text *out)
 {
@@ -216,24 +246,11 @@ static bool print_input(printer *p, const tp_node *n, tp_text *out)
         const tp_value *v = tp_node_keyword(n, "value");
         return print_value(p, v ? *v : tp_none(), tp_jit_type_of(n), out);
     }
-    if (p->name[n->id]) {
+    if (p->name[n->id])
         tp_text_add(out, "%s", p->name[n->id]);
-        return true;
-    }
-    tp_text part = { 0 };
-    bool ok = print_expression(p, n, &part);
-    if (ok && part.length > LONGEST_EXPRESSION) {
-        const char *name = give_name(p, n, NULL);
-        ok = name;
-        start_line(p);
-        tp_text_add(p->out, "%s = %s\n", name ? name : "", tp_text_read(&part));
-        tp_text_add(out, "%s", name ? name : "");
-    } else {
-        tp_text_put(out, tp_text_read(&part), part.length);
-    }
-    ok = ok && !part.failed;
-    tp_text_fini(&part);
-    return ok;
+    else
+        tp_text_put(out, tp_text_read(&p->part[n->id]), p->part[n->id].length);
+    return true;
 }
 
 static bool print_inputs(printer *p, const tp_node *n, uint32_t from, uint32_t to, const char *between, tp_text *out)
@@ -414,7 +431,8 @@ static bool print_targets(printer *p, const tp_node *n)
 static bool print_statement(printer *p, const tp_node *n)
 {
     tp_text text = { 0 };
-    bool ok = print_expression(p, n, &text);       /* first: it may write lines of its own */
+    bool ok = prepare(p, n) && print_expression(p, n, &text);
+    p->pending.count = 0;
     if (ok) {
         start_line(p);
         ok = print_targets(p, n);
@@ -467,7 +485,7 @@ static bool print_body(printer *p)
         if (!p->inlined[p->order.item[i]->id] && !print_statement(p, p->order.item[i]))
             return false;
     tp_text text = { 0 };
-    bool ok = print_input(p, tp_as_node(output->arg[0]), &text);
+    bool ok = prepare(p, output) && print_input(p, tp_as_node(output->arg[0]), &text);
     start_line(p);
     tp_text_add(p->out, "return %s\n", tp_text_read(&text));
     ok = ok && !text.failed;
@@ -481,9 +499,14 @@ bool tp_jit_code_print(const tp_jit_function *f, tp_jit_constants *constants, in
     printer p = { .graph = f->graph, .constants = constants, .out = out, .indent = indent + 2 };
     p.inlined = tp_alloc_zero(nodes + 1);
     p.name = tp_alloc_zero((nodes + 1) * sizeof *p.name);
-    bool ok = p.inlined && p.name && print_head(&p, f) && print_body(&p);
+    p.part = tp_alloc_zero((nodes + 1) * sizeof *p.part);
+    bool ok = p.inlined && p.name && p.part && print_head(&p, f) && print_body(&p);
     for (uint32_t i = 0; p.name && i < nodes; i++)
         tp_free(p.name[i]);
+    for (uint32_t i = 0; p.part && i < nodes; i++)
+        tp_text_fini(&p.part[i]);
+    tp_free(p.part);
+    tp_array_fini(&p.pending);
     tp_free(p.name);
     tp_free(p.inlined);
     tp_text_map_fini(&p.used);

@@ -125,6 +125,25 @@ bool tp_jit_rename(tp_jit_names *names, tp_node *n, const char *wish)
     return true;
 }
 
+/* ---- element types ---- */
+static const uint8_t numbers[TP_DTYPE_COUNT] = {        /* 8 is a half complex, 12 to 14 are quantised: we have none */
+    [TP_u8] = 0, [TP_i8] = 1, [TP_i16] = 2, [TP_i32] = 3, [TP_i64] = 4, [TP_f16] = 5,
+    [TP_f32] = 6, [TP_f64] = 7, [TP_c64] = 9, [TP_c128] = 10, [TP_b8] = 11, [TP_bf16] = 15,
+};
+
+int64_t tp_jit_dtype_number(int64_t dtype)
+{
+    return dtype >= 0 && dtype < TP_DTYPE_COUNT ? numbers[dtype] : dtype;
+}
+
+tp_dtype tp_jit_dtype_numbered(int64_t number)
+{
+    for (int d = 0; d < TP_DTYPE_COUNT; d++)
+        if (numbers[d] == number)
+            return (tp_dtype)d;
+    return TP_DTYPE_NONE;
+}
+
 /* ---- builders ---- */
 /* FX's name of the node plays no part here: any will do, and a common stem costs one counter. */
 static const char stem[] = "v";

@@ -51,6 +51,9 @@ TP_API tp_node *tp_jit_get_attr(tp_graph *g, tp_jit_names *names, tp_node *self,
 /* Gives a value its name; the one that had it gets a number behind it. */
 TP_API TP_CHECK bool tp_jit_rename(tp_jit_names *names, tp_node *n, const char *name);
 TP_API TP_CHECK bool tp_jit_retype(tp_node *n, tp_jit_type *type);          /* takes */
+/* PyTorch's number of an element type, which is what texts and archives have, and back; TP_DTYPE_NONE: unknown. */
+TP_API int64_t tp_jit_dtype_number(int64_t dtype);
+TP_API tp_dtype tp_jit_dtype_numbered(int64_t number);
 /* An attribute for `keywords`: two values, owned by the caller. */
 TP_API TP_CHECK bool tp_jit_attr(tp_value pair[2], const char *name, tp_value v);   /* takes v */
 TP_API TP_CHECK tp_jit_type *tp_jit_type_of_value(tp_value v);              /* of a constant */

@@ -759,7 +759,7 @@ static size_t indent_of(const char *line)
 static tp_jit_function *parse_def(parser *p)
 {
     char name[LONGEST_NAME];
-    bool method = false, returned = false;
+    bool method = false, returned = false, gives = false;
     const char *line = p->at;
     while (line > p->start && line[-1] != '\n')
         line--;
@@ -768,6 +768,7 @@ static tp_jit_function *parse_def(parser *p)
         return NULL;
     if (take(p, "->")) {
         tp_jit_type *type = parse_type(p);
+        gives = type && type->kind != TP_JIT_NONE;
         tp_jit_type_unref(type);
         if (!type)
             return NULL;
@@ -784,6 +785,8 @@ static tp_jit_function *parse_def(parser *p)
         if (*p->at != '\n' && !statement(p, &returned))
             return NULL;
     }
+    if (!returned && gives)
+        return fail_at(p, "a function that gives a value has no return"), NULL;
     if (!returned) {
         item none;
         if (!constant(p, tp_none(), &none) || !tp_graph_output(p->graph, tp_of_node(none.node)))

@@ -103,9 +103,9 @@ static void print_value(tp_value v, const tp_jit_type *type, tp_text *out)
         break;
     case TP_BOOL:
     case TP_INT:
-    case TP_DTYPE_VALUE:
     case TP_LAYOUT:
     case TP_FORMAT_VALUE: tp_text_add(out, number ? "{%lld}" : "%lld", (long long)v.i); break;
+    case TP_DTYPE_VALUE: tp_text_add(out, "%lld", (long long)tp_jit_dtype_number(v.i)); break;
     case TP_STRING: print_string(v.string->text, out); break;
     case TP_DEVICE: tp_text_add(out, "\"%s\"", tp_device_name(v.device, device)); break;
     case TP_TENSOR: print_tensor(v.tensor, out); break;

@@ -433,12 +433,18 @@ bool tp_jit_trace_unpack(tp_jit_trace *t, const char *kind, tp_jit_value v, tp_j
     return n;
 }
 
+/* The attribute `name`, for the keywords of a node. */
+static bool name_attr(tp_value pair[2], const char *name)
+{
+    tp_value text = tp_value_string(name, strlen(name));
+    return !tp_is_none(text) && tp_jit_attr(pair, "name", text);
+}
+
 tp_jit_value tp_jit_trace_call(tp_jit_trace *t, const char *method, const tp_jit_value *arg, uint32_t count, tp_jit_type *type)
 {
     tp_value node[MOST_ARGS + 2];
-    tp_value text = method ? tp_value_string(method, strlen(method)) : tp_none();
     tp_jit_value v = 0;
-    bool ok = count <= MOST_ARGS && resolve_all(t, arg, count, node) && (!method || tp_jit_attr(node + count, "name", text));
+    bool ok = count <= MOST_ARGS && resolve_all(t, arg, count, node) && (!method || name_attr(node + count, method));
     if (!ok) {
         tp_jit_type_unref(type);
         return 0;
@@ -453,8 +459,7 @@ tp_jit_value tp_jit_trace_python(tp_jit_trace *t, tp_handle *callable, const cha
                                  tp_jit_type *type)
 {
     tp_value node[MOST_ARGS + 4];
-    tp_value text = tp_value_string(name, strlen(name));
-    bool ok = count <= MOST_ARGS && type && !tp_is_none(text);
+    bool ok = count <= MOST_ARGS && type;
     for (uint32_t i = 0; ok && i < count; i++) {
         node[i] = arg[i];
         if (arg[i].mark) {
@@ -463,7 +468,7 @@ tp_jit_value tp_jit_trace_python(tp_jit_trace *t, tp_handle *callable, const cha
             node[i] = tp_of_node(n);
         }
     }
-    if (!ok || !tp_jit_attr(node + count, "name", text)) {
+    if (!ok || !name_attr(node + count, name)) {
         tp_jit_type_unref(type);
         return 0;
     }
@@ -685,8 +690,8 @@ bool tp_jit_trace_push(tp_jit_trace *t, const char *path)
         return true;
     frame *parent = t->top, *f = frame_new(t, parent, path);
     tp_node *module = f ? resolve(t, parent, tp_jit_trace_path(t, path)) : NULL;
-    tp_value name = tp_value_string("forward", 7), arg[3];
-    if (!module || tp_is_none(name) || !tp_jit_attr(arg + 1, "name", name))
+    tp_value arg[3];
+    if (!module || !name_attr(arg + 1, "forward"))
         return false;
     arg[0] = tp_of_node(module);
     f->call = prim(t, "prim::CallMethod", arg, 1, 1, tp_jit_simple(TP_JIT_ANY_TENSOR));

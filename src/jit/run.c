@@ -34,7 +34,7 @@ tp_value tp_jit_fit(const tp_arg *a, tp_value v)
 {
     if (v.tag == TP_INT || v.tag == TP_BOOL) {
         switch ((tp_type)a->type) {
-        case TP_TYPE_DTYPE: v.tag = TP_DTYPE_VALUE; break;
+        case TP_TYPE_DTYPE: v = tp_of_dtype(tp_jit_dtype_numbered(v.i)); break;
         case TP_TYPE_LAYOUT: v.tag = TP_LAYOUT; break;
         case TP_TYPE_FORMAT: v.tag = TP_FORMAT_VALUE; break;
         case TP_TYPE_FLOAT: v = tp_float((double)v.i); break;

@@ -278,6 +278,8 @@ static PyObject *node_has_attribute(PyObject *self, PyObject *name)
 static PyObject *node_attribute(PyObject *self, PyObject *name)
 {
     const tp_value *v = attribute(self, name);
+    if (v && v->tag == TP_DTYPE_VALUE)
+        return PyLong_FromLongLong(tp_jit_dtype_number(v->i));
     return v ? face_jit_from_value(tp_value_ref(*v)) : PyErr_Format(PyExc_RuntimeError, "required keyword attribute '%U' is undefined", name);
 }
 

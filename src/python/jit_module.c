@@ -493,7 +493,7 @@ static PyObject *module_get_method(PyObject *self, PyObject *name)
 }
 
 /* _slots(): [(name, role, value)]; role 0 parameter, 1 buffer, 2 module, 3 attribute. */
-static PyObject *module_slots(PyObject *self, PyObject *unused)
+static PyObject *module_list_slots(PyObject *self, PyObject *unused)
 {
     const tp_jit_module *m = face_jit_module_of(self);
     PyObject *list = PyList_New(0);
@@ -557,15 +557,15 @@ static Py_hash_t module_hash(PyObject *self)
 
 static PyMethodDef module_methods[] = {
     { "_has_method", module_has_method, METH_O, NULL }, { "_method_names", module_method_names, METH_NOARGS, NULL },
-    { "_get_method", module_get_method, METH_O, NULL }, { "_slots", module_slots, METH_NOARGS, NULL },
+    { "_get_method", module_get_method, METH_O, NULL }, { "_slots", module_list_slots, METH_NOARGS, NULL },
     { "_set", module_set, METH_VARARGS, NULL }, { "_define", module_define, METH_VARARGS, NULL },
     { "_type", module_type, METH_NOARGS, NULL }, { 0 },
 };
-static PyType_Slot module_slots_table[] = {
+static PyType_Slot module_slots[] = {
     { Py_tp_dealloc, module_dealloc }, { Py_tp_new, module_new }, { Py_tp_methods, module_methods }, { Py_tp_richcompare, module_compare },
     { Py_tp_hash, module_hash }, { 0, NULL },
 };
-static PyType_Spec module_spec = { .name = "ScriptModule", .basicsize = sizeof(module_object), .slots = module_slots_table,
+static PyType_Spec module_spec = { .name = "ScriptModule", .basicsize = sizeof(module_object), .slots = module_slots,
                                    .flags = Py_TPFLAGS_DEFAULT };
 
 /* ---- functions ---- */
