@@ -454,7 +454,7 @@ static bool print_head(printer *p, const tp_jit_function *f)
         const char *name = give_name(p, n, self ? "self" : n->target.name);
         if (!name)
             return false;
-        tp_text_add(p->out, first ? "" : ",\n%*s", p->indent + 2, "");
+        tp_text_add(p->out, first ? "" : ",\n    ");
         tp_text_add(p->out, "%s", name);
         if (!self || p->indent > 2) {       /* inside a class the type of self is said too */
             tp_text_add(p->out, ": ");

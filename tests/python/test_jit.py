@@ -240,7 +240,7 @@ def test_copies_are_independent():
     assert twin.scale.tolist() == [2, 3] and twin(torch.rand(1, 3)).shape == (1, 2)
 
 
-@pytest.mark.parametrize("damage", ["data.pkl", "test_jit.py", "constants.pkl", "data/0"])
+@pytest.mark.parametrize("damage", ["/data.pkl", "/code/", "/constants.pkl", "/data/0"])
 def test_broken_archives_are_errors(damage):
     buffer = io.BytesIO()
     jit.save(jit.trace(Net(), torch.rand(2, 3)), buffer)
@@ -248,7 +248,7 @@ def test_broken_archives_are_errors(damage):
     with zipfile.ZipFile(out, "w") as target:
         for name in source.namelist():
             data = source.read(name)
-            if name.endswith("/" + damage):
+            if damage in name:
                 data = data[:len(data) // 2]
             target.writestr(name, data)
     out.seek(0)
