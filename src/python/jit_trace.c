@@ -8,7 +8,7 @@
 /* One run of torch.jit.trace. */
 typedef struct session {
     tp_jit_trace *trace;        /* owned */
-    PyObject *paths;            /* borrowed dict: module -> path in the root; NULL: no frames */
+    PyObject *paths;            /* borrowed dict: module -> path in the root, (path,) for one with graphs of its own; NULL: no frames */
     bool strict, flat;
     PyCodeObject *code;         /* borrowed key of the last origin: the frame is alive while it is compared */
     int line;
@@ -533,7 +533,7 @@ PyObject *face_jit_forward(PyObject *self, PyObject *const *args, size_t count, 
 {
     session *s = current();
     PyObject *path = s && s->paths ? PyDict_GetItemWithError(s->paths, self) : NULL;
-    const char *text = path ? PyUnicode_AsUTF8(path) : NULL;
+    const char *text = path && PyUnicode_Check(path) ? PyUnicode_AsUTF8(path) : NULL;
     if (!text || !*text)
         return PyErr_Occurred() ? NULL : PyObject_VectorcallMethod(face.name_forward, args, count, names);
     if (!tp_jit_trace_push(s->trace, text))
@@ -696,7 +696,7 @@ static tp_jit_value module_value(tp_jit_trace *t, tp_jit_module *m)
         Py_XDECREF(own);
         PyErr_Clear();
         if (same)
-            return tp_jit_trace_path(t, PyUnicode_AsUTF8(path));
+            return tp_jit_trace_path(t, PyUnicode_AsUTF8(PyTuple_Check(path) ? PyTuple_GET_ITEM(path, 0) : path));
     }
     return tp_fail(TP_ERR_RUNTIME, "Cannot call a ScriptModule that is not a submodule of the caller"), 0;
 }

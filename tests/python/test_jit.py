@@ -232,6 +232,22 @@ def test_traced_functions_call_one_another():
     assert through_file(outer)(torch.ones(3)).tolist() == [-2, -2, -2]
 
 
+def test_a_traced_module_inside_a_traced_module():
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = jit.trace(Net(), torch.rand(2, 3))
+
+        def forward(self, x):
+            return self.inner(x) + 1
+
+    outer = Outer()
+    traced = jit.trace(outer, torch.rand(2, 3))
+    assert traced.inner._c._method_names() == ["forward"]
+    x = torch.rand(4, 3)
+    torch.testing.assert_close(through_file(traced)(x), outer(x))
+
+
 def test_copies_are_independent():
     loaded = through_file(jit.trace(Net(), torch.rand(2, 3)))
     twin = copy.deepcopy(loaded)

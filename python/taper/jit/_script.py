@@ -4,6 +4,7 @@ import copy
 from .. import _C
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
+from . import _state
 
 _PARAMETER, _BUFFER, _MODULE, _ATTRIBUTE = range(4)
 
@@ -180,6 +181,8 @@ class RecursiveScriptModule(ScriptModule):
 def script(obj, *args, **kwargs):
     if isinstance(obj, (ScriptModule, _C.ScriptFunction)):
         return obj
+    name = getattr(obj, "__name__", type(obj).__name__)
+    _state.qualified(obj, "_lambda" if name == "<lambda>" else name)
     raise NotImplementedError("torch.jit.script: Taper has no script compiler yet; use torch.jit.trace")
 
 

@@ -13,5 +13,12 @@ def unique_name(name):
     return f"{package}.___torch_mangle_{total}.{last}"
 
 
+def qualified(obj, name):
+    """The name of a function or class in an archive hangs on its module."""
+    if getattr(obj, "__module__", "") is None:
+        raise RuntimeError(f"Could not get qualified name for class '{name}': __module__ can't be None.")
+    return name
+
+
 def _clear_class_state():
     _taken.clear()

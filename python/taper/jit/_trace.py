@@ -123,15 +123,16 @@ def _make_c_module(module, known):
 
 
 def _paths(module):
-    """Where each module stands in the root; a scripted one keeps its inside to itself."""
+    """Where each module stands in the root: (path,) for one that has graphs already, which keeps its inside to itself."""
     paths = {}
 
     def visit(at, path):
         if at in paths:
             return
-        paths[at] = path
         if isinstance(at, ScriptModule) and path:
+            paths[at] = (path,)
             return
+        paths[at] = path
         for name, child in at._modules.items():
             if child is not None:
                 visit(child, f"{path}.{name}" if path else name)
@@ -143,7 +144,7 @@ def _paths(module):
 def _attributes(paths):
     return [
         (f"{path}.{name}" if path else name, value)
-        for module, path in paths.items()
+        for module, path in paths.items() if isinstance(path, str)
         for members in (module._parameters, module._buffers)
         for name, value in members.items() if value is not None
     ]
@@ -208,9 +209,10 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
 
 
 def _trace_function(func, args, kwargs, strict, force_outplace):
+    name = _state.qualified(func, _function_name(func))
     (call, args), names = _with_keywords(func, args, kwargs, _argument_names(func))
     graph, _, _ = _C._jit_trace(call, args, tuple(names), None, [], None, strict, force_outplace, False)
-    return _C._create_function_from_graph(_function_name(func), graph)
+    return _C._create_function_from_graph(name, graph)
 
 
 def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True,
