@@ -142,15 +142,15 @@ static tp_jit_type *parse_type(parser *p)
 }
 
 /* ---- nodes ---- */
-static bool built(parser *p, item *out, tp_node *n)
+static bool built(item *out, tp_node *n)
 {
     *out = (item){ .node = n };
-    return n || tp_graph_check(p->graph);
+    return n;               /* whoever gave NULL has set the error */
 }
 
 static bool constant(parser *p, tp_value v, item *out)
 {
-    return built(p, out, tp_jit_constant(p->graph, &p->names, v, NULL));
+    return built(out, tp_jit_constant(p->graph, &p->names, v, NULL));
 }
 
 static bool prim(parser *p, const char *kind, const item *arg, uint32_t count, tp_jit_type *type, item *out)
@@ -158,7 +158,7 @@ static bool prim(parser *p, const char *kind, const item *arg, uint32_t count, t
     tp_value node[2 * MOST_ARGS];
     for (uint32_t i = 0; i < count; i++)
         node[i] = tp_of_node(arg[i].node);
-    return built(p, out, type ? tp_jit_prim(p->graph, &p->names, kind, node, count, 0, type) : NULL);
+    return built(out, type ? tp_jit_prim(p->graph, &p->names, kind, node, count, 0, type) : NULL);
 }
 
 /* ---- ops: the overload whose types fit ---- */
@@ -238,7 +238,7 @@ static bool make_op(parser *p, const tp_op *op, const given *g, item *out)
     }
     bool several = op->result_count != 1;
     tp_jit_type *type = several ? tp_jit_simple(TP_JIT_ANY) : tp_jit_type_of_arg(&op->result[0]);
-    if (!built(p, out, type ? tp_jit_call(p->graph, &p->names, op, node, op->arg_count, type) : NULL))
+    if (!built(out, type ? tp_jit_call(p->graph, &p->names, op, node, op->arg_count, type) : NULL))
         return false;
     if (!several)
         return true;
@@ -247,7 +247,7 @@ static bool make_op(parser *p, const tp_op *op, const given *g, item *out)
     for (int i = 0; i < op->result_count; i++) {
         tp_jit_type *one = tp_jit_type_of_arg(&op->result[i]);
         if (!one || !tp_jit_result(p->graph, &p->names, out->node, (uint32_t)i, one))
-            return tp_graph_check(p->graph);
+            return false;
     }
     return true;
 }
@@ -430,7 +430,7 @@ static bool read_attribute(parser *p, const item *object, const char *name, item
         return tp_fail(TP_ERR_RUNTIME, "TorchScript text: the module has no attribute '%s'", name);
     const tp_jit_module *m = tp_jit_as_module(s->value);
     tp_jit_type *type = m ? tp_jit_class_new(m->type_name) : s->value.tag == TP_TENSOR ? tp_jit_simple(TP_JIT_ANY_TENSOR) : tp_jit_type_of_value(s->value);
-    if (!type || !built(p, out, tp_jit_get_attr(p->graph, &p->names, object->node, name, type)))
+    if (!type || !built(out, tp_jit_get_attr(p->graph, &p->names, object->node, name, type)))
         return false;
     out->module = m;
     return true;
@@ -454,7 +454,7 @@ static bool call_method(parser *p, const item *object, const char *name, given *
     if (tp_is_none(text) || !tp_jit_attr(arg + g->count + 1, "name", text))
         return false;
     tp_jit_type *type = result_type(f);
-    bool ok = type && built(p, out, tp_jit_prim(p->graph, &p->names, "prim::CallMethod", arg, g->count + 1, 1, type));
+    bool ok = type && built(out, tp_jit_prim(p->graph, &p->names, "prim::CallMethod", arg, g->count + 1, 1, type));
     tp_values_unref(arg + g->count + 1, 2);
     return ok;
 }
@@ -679,7 +679,7 @@ static bool assign_several(parser *p, char (*name)[LONGEST_NAME], uint32_t count
         p->names.next--;
         for (uint32_t i = 0; i < count; i++)
             if (!tp_jit_result(p->graph, &p->names, unpack.node, i, tp_jit_type_ref(t->part[tuple ? i : 0].type)))
-                return tp_graph_check(p->graph);
+                return false;
         from = unpack.node;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -697,7 +697,7 @@ static bool statement(parser *p, bool *returned)
     item v;
     if (take(p, "return")) {
         *returned = true;
-        return expression(p, &v) && (tp_graph_output(p->graph, tp_of_node(v.node)) || tp_graph_check(p->graph));
+        return expression(p, &v) && tp_graph_output(p->graph, tp_of_node(v.node));
     }
     if (take(p, "if") || take(p, "for") || take(p, "while"))
         return tp_fail(TP_ERR_UNIMPLEMENTED, "TorchScript with control flow is not implemented in Taper yet");
@@ -735,7 +735,7 @@ static bool parse_inputs(parser *p, bool *method)
         else
             type = self ? tp_jit_class_new(p->self->type_name) : tp_jit_simple(TP_JIT_ANY_TENSOR);
         item v = { 0 };
-        if (!type || !built(p, &v, tp_jit_input(p->graph, &p->names, name, type)))
+        if (!type || !built(&v, tp_jit_input(p->graph, &p->names, name, type)))
             return false;
         v.module = self ? p->self : NULL;
         *method = *method || self;
