@@ -153,6 +153,17 @@ const tp_value *tp_jit_module_find(const tp_jit_module *m, const char *path)
     }
 }
 
+tp_jit_type *tp_jit_module_type(const tp_jit_module *m, const char *path)
+{
+    const tp_value *v = *path ? tp_jit_module_find(m, path) : NULL;
+    if (*path && !v)
+        return tp_fail(TP_ERR_RUNTIME, "no '%s' in the traced module", path);
+    const tp_jit_module *found = v ? tp_jit_as_module(*v) : m;
+    if (found)
+        return tp_jit_class_new(found->type_name);
+    return v->tag == TP_TENSOR ? tp_jit_simple(TP_JIT_ANY_TENSOR) : tp_jit_type_of_value(*v);
+}
+
 tp_jit_function *tp_jit_module_method(const tp_jit_module *m, const char *name)
 {
     for (size_t i = 0; i < m->method.count; i++)

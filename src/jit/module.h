@@ -51,6 +51,8 @@ TP_API tp_jit_function *tp_jit_module_method(const tp_jit_module *m, const char 
 TP_API TP_CHECK bool tp_jit_module_define(tp_jit_module *m, tp_jit_function *f);        /* counts f; replaces one of its name */
 /* The module or value behind a dotted path; NULL: none. Borrowed. */
 TP_API const tp_value *tp_jit_module_find(const tp_jit_module *m, const char *path);
+/* The type of what a path leads to, "": of the module itself. NULL: an error is set. */
+TP_API TP_CHECK tp_jit_type *tp_jit_module_type(const tp_jit_module *m, const char *path);
 TP_API tp_jit_module *tp_jit_as_module(tp_value v);                         /* NULL: not a module */
 TP_API tp_jit_function *tp_jit_as_function(tp_value v);
 static inline tp_value tp_jit_of_module(tp_jit_module *m) { return (tp_value){ .tag = TP_HANDLE, .handle = &m->handle }; }

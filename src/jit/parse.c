@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { DEEPEST = 200, MOST_ARGS = 64, LONGEST_NAME = 256 };
+#include "jit/overload.h"
+
+enum { DEEPEST = 200, MOST_ARGS = TP_JIT_MOST_GIVEN, LONGEST_NAME = 256 };
 
 typedef struct parser {
     const tp_jit_reader *reader;
@@ -19,11 +21,8 @@ typedef struct parser {
     tp_jit_module *self;                /* borrowed, may be NULL */
 } parser;
 
-/* A value in the text; objects are known by the module they are. */
-typedef struct item {
-    tp_node *node;
-    const tp_jit_module *module;        /* borrowed, may be NULL */
-} item;
+typedef tp_jit_item item;
+typedef tp_jit_given given;
 
 /* ---- characters ---- */
 static bool fail_at(const parser *p, const char *what)
@@ -161,74 +160,12 @@ static bool prim(parser *p, const char *kind, const item *arg, uint32_t count, t
     return built(out, type ? tp_jit_prim(p->graph, &p->names, kind, node, count, 0, type) : NULL);
 }
 
-/* ---- ops: the overload whose types fit ---- */
-typedef struct given {
-    item     arg[MOST_ARGS];
-    char     name[MOST_ARGS][48];       /* of a keyword argument, "" by position */
-    uint32_t count;
-} given;
-
-static bool one_fits(const tp_arg *a, const tp_jit_type *t)
-{
-    switch ((tp_type)a->type) {
-    case TP_TYPE_TENSOR: return tp_jit_is_tensor(t) || (a->number_allowed && t->kind >= TP_JIT_INT && t->kind <= TP_JIT_NUMBER);
-    case TP_TYPE_SCALAR: return t->kind >= TP_JIT_INT && t->kind <= TP_JIT_NUMBER;
-    case TP_TYPE_INT:
-    case TP_TYPE_SYMINT: return t->kind == TP_JIT_INT;
-    case TP_TYPE_FLOAT: return t->kind == TP_JIT_FLOAT || t->kind == TP_JIT_INT;
-    case TP_TYPE_BOOL: return t->kind == TP_JIT_BOOL;
-    case TP_TYPE_STR: return t->kind == TP_JIT_STR;
-    case TP_TYPE_DTYPE:
-    case TP_TYPE_LAYOUT:
-    case TP_TYPE_FORMAT: return t->kind == TP_JIT_INT;
-    case TP_TYPE_DEVICE: return t->kind == TP_JIT_DEVICE;
-    case TP_TYPE_GENERATOR: return t->kind == TP_JIT_GENERATOR;
-    default: return true;
-    }
-}
-
-static bool type_fits(const tp_arg *a, const tp_jit_type *t)
-{
-    if (t->kind == TP_JIT_NONE)
-        return a->optional || a->items_optional;
-    if (t->kind == TP_JIT_OPTIONAL)
-        t = t->part[0].type;
-    if (!a->list)
-        return t->kind != TP_JIT_LIST && one_fits(a, t);
-    if (t->kind != TP_JIT_LIST)
-        return false;
-    t = t->part[0].type;
-    return one_fits(a, t->kind == TP_JIT_OPTIONAL ? t->part[0].type : t);
-}
-
-/* Which given argument is the op's i-th, -1: none. */
-static int given_for(const tp_op *op, int i, const given *g)
-{
-    for (uint32_t k = 0; k < g->count; k++)
-        if (g->name[k][0] ? strcmp(g->name[k], op->arg[i].name) == 0 : (int)k == i && !op->arg[i].keyword_only)
-            return (int)k;
-    return -1;
-}
-
-static bool op_fits(const tp_op *op, const given *g)
-{
-    uint32_t used = 0;
-    for (int i = 0; i < op->arg_count; i++) {
-        int k = given_for(op, i, g);
-        if (k < 0 && !op->arg[i].has_default)
-            return false;
-        if (k >= 0 && !type_fits(&op->arg[i], tp_jit_type_of(g->arg[k].node)))
-            return false;
-        used += k >= 0;
-    }
-    return used == g->count;
-}
-
+/* ---- ops ---- */
 static bool make_op(parser *p, const tp_op *op, const given *g, item *out)
 {
     tp_value node[MOST_ARGS];
     for (int i = 0; i < op->arg_count; i++) {
-        int k = given_for(op, i, g);
+        int k = tp_jit_given_for(op, i, g);
         item one = { 0 };
         if (k >= 0)
             one = g->arg[k];
@@ -262,12 +199,8 @@ static bool call_op(parser *p, const char *space, const char *name, const given 
             return prim(p, known[i].kind, g->arg, g->count, tp_jit_simple(known[i].type), out);
     if (strcmp(space, "prim") == 0 && strcmp(name, "NumToTensor") == 0 && g->count == 1)
         return prim(p, "prim::NumToTensor", g->arg, 1, tp_jit_simple(TP_JIT_ANY_TENSOR), out);
-    const tp_op *const *all;
-    size_t count = tp_op_overloads(space, name, &all);
-    for (size_t i = 0; i < count; i++)
-        if (op_fits(all[i], g))
-            return make_op(p, all[i], g, out);
-    return tp_fail(TP_ERR_UNIMPLEMENTED, "the op %s::%s with these arguments is not implemented in Taper yet", space, name);
+    const tp_op *op = tp_jit_overload(space, name, g);
+    return op && make_op(p, op, g, out);
 }
 
 /* ---- expressions ---- */

@@ -40,7 +40,6 @@ struct tp_jit_trace {
     tp_map     tensors;             /* address -> value */
     tp_text_map paths;              /* path -> value */
     tp_jit_names self_names;        /* `self` of all frames: PyTorch numbers them together */
-    tp_array(tp_node *) changed;    /* scratch */
 };
 
 static bool on_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result);
@@ -54,13 +53,6 @@ static void *graph_failed(const tp_graph *g)
 }
 
 /* ---- frames ---- */
-static tp_jit_type *self_type(const tp_jit_trace *t, const char *path)
-{
-    const tp_value *v = *path ? tp_jit_module_find(t->root, path) : NULL;
-    const tp_jit_module *m = *path ? (v ? tp_jit_as_module(*v) : NULL) : t->root;
-    return m ? tp_jit_class_new(m->type_name) : tp_fail(TP_ERR_RUNTIME, "no submodule '%s' in the traced module", path);
-}
-
 static void frame_free(frame *f)
 {
     if (!f)
@@ -81,7 +73,7 @@ static frame *frame_new(tp_jit_trace *t, frame *parent, const char *path)
     frame *f = tp_alloc_zero(sizeof *f);
     bool ok = f && (f->path = tp_alloc_text(path)) && (f->graph = tp_graph_new());
     if (ok && t->root && !t->flat) {
-        f->self = tp_jit_input(f->graph, &f->names, NULL, self_type(t, path));
+        f->self = tp_jit_input(f->graph, &f->names, NULL, tp_jit_module_type(t->root, path));
         ok = f->self && tp_jit_rename(&t->self_names, f->self, "self");
         f->last_input = f->self;
     }
@@ -127,7 +119,6 @@ void tp_jit_trace_free(tp_jit_trace *t)
     tp_array_fini(&t->frames);
     tp_array_fini(&t->values);
     tp_array_fini(&t->held);
-    tp_array_fini(&t->changed);
     tp_map_fini(&t->tensors);
     tp_text_map_fini(&t->paths);
     tp_jit_names_fini(&t->self_names);
@@ -200,15 +191,6 @@ tp_jit_value tp_jit_trace_path(tp_jit_trace *t, const char *path)
     return tp_text_map_put(&t->paths, path, id) ? id : 0;
 }
 
-static tp_jit_type *attribute_type(const tp_jit_trace *t, const char *path)
-{
-    const tp_value *v = tp_jit_module_find(t->root, path);
-    const tp_jit_module *m = v ? tp_jit_as_module(*v) : NULL;
-    if (m)
-        return tp_jit_class_new(m->type_name);
-    return !v || v->tag == TP_TENSOR ? tp_jit_simple(TP_JIT_ANY_TENSOR) : tp_jit_type_of_value(*v);
-}
-
 bool tp_jit_trace_attribute(tp_jit_trace *t, const char *path, tp_tensor *x)
 {
     if (tp_jit_trace_find(t, x))
@@ -262,7 +244,7 @@ static tp_node *read_path(tp_jit_trace *t, frame *f, const char *path)
             object = (tp_node *)(uintptr_t)known;
         } else {
             tp_node *old = set_after(f->graph, object == f->self ? f->last_input : object);
-            object = tp_jit_get_attr(f->graph, &f->names, object, tp_text_read(&name), attribute_type(t, tp_text_read(&prefix)));
+            object = tp_jit_get_attr(f->graph, &f->names, object, tp_text_read(&name), tp_jit_module_type(t->root, tp_text_read(&prefix)));
             f->graph->insert = old;
             if (object && !tp_text_map_put(&f->attribute, tp_text_read(&prefix), (uint64_t)(uintptr_t)object))
                 object = NULL;

@@ -25,6 +25,10 @@ tp_jit_function *face_jit_function_of(PyObject *o); /* the same */
 bool face_jit_to_value(PyObject *o, tp_value *out);
 PyObject *face_jit_from_value(tp_value taken);
 
+/* ---- jit_infer.c ---- */
+tp_jit_type *face_jit_infer(PyObject *example);     /* owned; NULL: exception set */
+bool face_jit_traceable(PyObject *args);            /* are these arguments of a trace? False: exception set */
+
 /* ---- jit_trace.c ---- */
 bool face_jit_trace_init(PyObject *module);
 /* Calls `f` while a trace records: one call node, the call itself unrecorded. `module` may be NULL. Takes the arguments. */
