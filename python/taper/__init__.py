@@ -47,7 +47,7 @@ from ._settings import (  # noqa: E402
     get_num_interop_threads, is_complex, is_deterministic_algorithms_warn_only_enabled, is_floating_point, is_nonzero,
     is_storage, is_warn_always_enabled, set_default_device, set_default_dtype, set_default_tensor_type,
     set_deterministic_debug_mode, set_float32_matmul_precision, set_num_interop_threads, set_warn_always, typename,
-    use_deterministic_algorithms, numel, result_type, from_dlpack, _check, _check_value, _check_type, _check_index,
+    use_deterministic_algorithms, numel, result_type, from_dlpack, _assert, _check, _check_value, _check_type, _check_index,
     _check_not_implemented, _check_is_size, is_inference, is_conj, is_signed, compiled_with_cxx11_abi,
     broadcast_tensors, broadcast_shapes, to_dlpack,
 )
@@ -90,10 +90,12 @@ def __getattr__(name):
         value = legacy_type(name, _FACES[name])
         setattr(here, name, value)
         return value
-    if name in ("TypedStorage", "storage"):
+    if name == "storage" or name.endswith("Storage"):
         from . import storage
 
-        return storage if name == "storage" else storage.TypedStorage
+        value = storage if name == "storage" else storage.TypedStorage if name == "TypedStorage" else storage.LEGACY.get(name)
+        if value is not None:
+            return value
     if name in known():
         raise AttributeError(f"module '{__name__}' has no attribute '{name}': Taper does not have it yet")
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -181,6 +181,15 @@ def _check_with(error, cond, message):
                 "enhancement request to PyTorch.)")
 
 
+def _assert(condition, message):
+    """An assertion that tracing records."""
+    from .overrides import handle_torch_function, has_torch_function
+
+    if type(condition) is not Tensor and has_torch_function((condition,)):
+        return handle_torch_function(_assert, (condition,), condition, message)
+    assert condition, message
+
+
 def _check(cond, message=None):
     _check_with(RuntimeError, cond, message)
 

@@ -1,6 +1,6 @@
-/* block.h - memory for tensor data: 64-byte aligned, large blocks kept for reuse.
+/* block.h - memory for tensor data: 64-byte aligned, kept for reuse.
  *
- * A fresh 32 MB block costs six times a reused one (page faults), so blocks of 1 KB and more return to a cache by size
+ * A fresh 32 MB block costs six times a reused one (page faults), so blocks of 64 bytes and more return to a cache by size
  * class, up to a cap; from 4 MB on they ask for huge pages. Smaller ones come straight from the allocator. */
 #ifndef TP_BASE_BLOCK_H
 #define TP_BASE_BLOCK_H

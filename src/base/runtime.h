@@ -62,8 +62,8 @@ typedef struct tp_thread {
     tp_err   error;
     char    *error_text;                    /* owned or static; see error.c */
     uint32_t error_room;
-    void    *free_list[4];                  /* tensor, storage, list, tape node: recycled structs of this thread */
-    uint32_t free_count[4];
+    void    *free_list[6];                  /* recycled here: tensor, storage, tp_autograd, tape nodes of two sizes, short list */
+    uint32_t free_count[6];
     void    *modes;                         /* python: stacks of function and dispatch modes */
     struct tp_mount *tracer[2];             /* trace: mounted above (P) and below (R) autograd, innermost first */
     struct tp_mount *recorder;              /* trace: jit recorder */
@@ -72,6 +72,9 @@ typedef struct tp_thread {
     void    *engine;                        /* grad: the backward run this thread works for */
     void    *saved_hooks;                   /* grad: pack and unpack hooks */
     void    *fake;                          /* trace: the fake mode */
+    struct tp_capture *capture;             /* python/capture: the innermost entered, NULL: frames run as always */
+    int      capture_off;                   /* python/capture: frames are not asked about while above 0 */
+    uintptr_t stack_end;                    /* python/capture: the lowest address of this thread's C stack; 0: not asked yet */
     void    *dying;                         /* grad: nodes whose last owner left, freed one after another */
     bool     burying;                       /* grad: the loop that frees them is running */
     bool     end_noted;                     /* tp_thread_trim will run when the thread ends */

@@ -13,7 +13,8 @@ static inline size_t tp_fuzz_bytes(const char *text, size_t length, uint8_t out[
 {
     size_t count = 0;
     for (size_t i = 0; i < length; i++) {
-        int high = text[i] == '~' && i + 2 < length ? tp_fuzz_digit(text[i + 1]) : -1, low = high < 0 ? -1 : tp_fuzz_digit(text[i + 2]);
+        int high = text[i] == '~' && i + 2 < length ? tp_fuzz_digit(text[i + 1]) : -1,
+            low = high < 0 ? -1 : tp_fuzz_digit(text[i + 2]);
         out[count++] = low < 0 ? (uint8_t)text[i] : (uint8_t)(high << 4 | low);
         i += low < 0 ? 0 : 2;
     }

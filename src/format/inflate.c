@@ -95,20 +95,22 @@ static bool copy_back(stream *s, int length, int distance)
 {
     if (distance > s->at - s->out || length > s->out_end - s->at)
         return false;
-    for (; length > 0; length--, s->at++)       /* byte by byte: source and target may overlap, that is how runs are told */
+    for (; length > 0; length--, s->at++) /* byte by byte: source and target may overlap, that is how runs are told */
         *s->at = s->at[-distance];
     return true;
 }
 
 static bool coded_block(stream *s, const code *literals, const code *distances)
 {
-    static const uint16_t length_base[] = { 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115,
-                                            131, 163, 195, 227, 258 };
-    static const uint8_t length_bits[] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0 };
-    static const uint16_t distance_base[] = { 1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025, 1537,
-                                              2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577 };
-    static const uint8_t distance_bits[] = { 0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12,
-                                             13, 13 };
+    static const uint16_t length_base[] = { 3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
+                                            31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258 };
+    static const uint8_t length_bits[] = { 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
+                                           2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0 };
+    static const uint16_t distance_base[] = { 1,    2,    3,    4,    5,    7,    9,    13,    17,    25,
+                                              33,   49,   65,   97,   129,  193,  257,  385,   513,   769,
+                                              1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577 };
+    static const uint8_t distance_bits[] = { 0, 0, 0, 0, 1, 1, 2, 2,  3,  3,  4,  4,  5,  5,  6,
+                                             6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13 };
     for (;;) {
         int symbol = decode(s, literals);
         if (symbol < 0)
@@ -137,7 +139,8 @@ static bool fixed_block(stream *s)
     for (int i = 0; i < LITERALS; i++)
         length[i] = i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8;
     memset(five, 5, sizeof five);
-    return make_code(&literals, length, LITERALS) && make_code(&distances, five, 30) && coded_block(s, &literals, &distances);
+    return make_code(&literals, length, LITERALS) && make_code(&distances, five, 30) &&
+           coded_block(s, &literals, &distances);
 }
 
 /* The lengths of both codes, themselves coded: 16 repeats the last, 17 and 18 are runs of zeros. */
@@ -183,13 +186,16 @@ static bool dynamic_block(stream *s)
     if (!make_code(&lengths, length, 19))
         return false;
     memset(length, 0, sizeof length);
-    return read_lengths(s, &lengths, length, literal_count + distance_count) && make_code(&literals, length, literal_count) &&
+    return read_lengths(s, &lengths, length, literal_count + distance_count) &&
+           make_code(&literals, length, literal_count) &&
            make_code(&distances, length + literal_count, distance_count) && coded_block(s, &literals, &distances);
 }
 
 bool tp_inflate(const void *in, size_t in_count, void *out, size_t out_count)
 {
-    stream s = { .in = in, .in_end = (const uint8_t *)in + in_count, .out = out, .at = out, .out_end = (uint8_t *)out + out_count };
+    stream s = {
+        .in = in, .in_end = (const uint8_t *)in + in_count, .out = out, .at = out, .out_end = (uint8_t *)out + out_count
+    };
     for (;;) {
         int last = take(&s, 1), kind = last < 0 ? -1 : take(&s, 2);
         bool ok = kind == 0 ? stored_block(&s) : kind == 1 ? fixed_block(&s) : kind == 2 ? dynamic_block(&s) : false;
@@ -206,8 +212,9 @@ enum { SLICES = 16, WORTH_TABLES = 1 << 14 };
 
 static uint32_t crc_nibbles(uint32_t crc, const uint8_t *p, size_t count)
 {
-    static const uint32_t table[16] = { 0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
-                                        0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c };
+    static const uint32_t table[16] = { 0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
+                                        0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+                                        0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c };
     for (; count; count--) {
         crc ^= *p++;
         crc = crc >> 4 ^ table[crc & 15];

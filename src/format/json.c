@@ -207,7 +207,9 @@ static bool read_items(reader *r, tp_json *out)
             return wrong(r, "expecting ',' or ']'");
     }
     size_t count = r->value.count - first;
-    *out = (tp_json){ .kind = TP_JSON_LIST, .count = (uint32_t)count, .item = tp_arena_take_array(r->arena, count, sizeof(tp_json)) };
+    *out = (tp_json){ .kind = TP_JSON_LIST,
+                      .count = (uint32_t)count,
+                      .item = tp_arena_take_array(r->arena, count, sizeof(tp_json)) };
     if (!out->item)
         return false;
     if (count)

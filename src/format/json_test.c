@@ -46,9 +46,10 @@ TP_TEST(values_come_back_as_python_prints_them)
 TP_TEST(what_is_no_json_is_refused)
 {
     static const char *const rows[] = {
-        "", " ", "nul", "tru", "01", "+1", ".5", "1.", "1.e5", "--1", "-", "1e", "[", "[1", "[1,", "[1,]", "]", "{", "{\"a\"", "{\"a\":",
-        "{\"a\":1", "{\"a\":1,}", "{a:1}", "{1:2}", "\"", "\"\\", "\"\\x\"", "\"\\u12\"", "\"\\u12g4\"", "\"\n\"", "1 2", "[1 2]", "'a'",
-        "[1]]", "Inf", "nan", "{\"a\" 1}",
+        "",         " ",          "nul",   "tru",   "01",  "+1",   ".5",        "1.",        "1.e5",        "--1",
+        "-",        "1e",         "[",     "[1",    "[1,", "[1,]", "]",         "{",         "{\"a\"",      "{\"a\":",
+        "{\"a\":1", "{\"a\":1,}", "{a:1}", "{1:2}", "\"",  "\"\\", "\"\\x\"",   "\"\\u12\"", "\"\\u12g4\"", "\"\n\"",
+        "1 2",      "[1 2]",      "'a'",   "[1]]",  "Inf", "nan",  "{\"a\" 1}",
     };
     for (size_t i = 0; i < TP_COUNT(rows); i++) {
         tp_text out = { 0 };
@@ -102,16 +103,20 @@ TP_TEST(asking_has_defaults)
 {
     tp_arena a;
     tp_arena_init(&a);
-    static const char text[] = "{\"i\": 3, \"f\": 2.5, \"t\": \"x\", \"l\": [7, 8], \"b\": true, \"inf\": \"-Infinity\", \"nan\": \"NaN\"}";
+    static const char text[] =
+        "{\"i\": 3, \"f\": 2.5, \"t\": \"x\", \"l\": [7, 8], \"b\": true, \"inf\": \"-Infinity\", \"nan\": \"NaN\"}";
     const tp_json *v = tp_json_read_in(&a, text, sizeof text - 1);
     TP_NEED(v);
-    TP_EXPECT(tp_json_int(tp_json_get(v, "i"), 0) == 3 && tp_json_int(tp_json_get(v, "f"), 9) == 9 && tp_json_int(NULL, 9) == 9);
+    TP_EXPECT(tp_json_int(tp_json_get(v, "i"), 0) == 3 && tp_json_int(tp_json_get(v, "f"), 9) == 9 &&
+              tp_json_int(NULL, 9) == 9);
     TP_EXPECT(tp_json_float(tp_json_get(v, "f"), 0) == 2.5 && tp_json_float(tp_json_get(v, "i"), 0) == 3);
     TP_EXPECT(tp_json_float(tp_json_get(v, "inf"), 0) == -INFINITY && isnan(tp_json_float(tp_json_get(v, "nan"), 0)));
     TP_EXPECT_TEXT(tp_json_text(tp_json_get(v, "t"), ""), "x");
     TP_EXPECT_TEXT(tp_json_text(tp_json_get(v, "no"), "none"), "none");
-    TP_EXPECT(tp_json_int(tp_json_at(tp_json_get(v, "l"), 1), 0) == 8 && !tp_json_at(tp_json_get(v, "l"), 2) && !tp_json_at(v, 0));
-    TP_EXPECT(tp_json_bool(tp_json_get(v, "b"), false) && tp_json_bool(NULL, true) && tp_json_count(tp_json_get(v, "l")) == 2);
+    TP_EXPECT(tp_json_int(tp_json_at(tp_json_get(v, "l"), 1), 0) == 8 && !tp_json_at(tp_json_get(v, "l"), 2) &&
+              !tp_json_at(v, 0));
+    TP_EXPECT(tp_json_bool(tp_json_get(v, "b"), false) && tp_json_bool(NULL, true) &&
+              tp_json_count(tp_json_get(v, "l")) == 2);
     TP_EXPECT(!tp_json_is(NULL, TP_JSON_NULL) && !tp_json_get(NULL, "x") && !tp_json_get(tp_json_get(v, "l"), "x"));
 out:
     tp_arena_fini(&a);
@@ -137,9 +142,11 @@ TP_TEST(writing_by_hand)
     tp_json_put_bool(&w, true);
     tp_json_close_object(&w);
     if (!out.failed)
-        TP_EXPECT_TEXT(tp_text_read(&out), "{\"sizes\": [-2, 1.0, null, {}], \"name\": \"p_l.weight\\\"\", \"ok\": true}");
+        TP_EXPECT_TEXT(tp_text_read(&out),
+                       "{\"sizes\": [-2, 1.0, null, {}], \"name\": \"p_l.weight\\\"\", \"ok\": true}");
     tp_text_fini(&out);
 }
 
-TP_TEST_MAIN(TP_SWEPT(values_come_back_as_python_prints_them), TP_SWEPT(what_is_no_json_is_refused), TP_SWEPT(depth_is_limited),
-             TP_SWEPT(keys_are_found), TP_SWEPT(asking_has_defaults), TP_SWEPT(writing_by_hand))
+TP_TEST_MAIN(TP_SWEPT(values_come_back_as_python_prints_them), TP_SWEPT(what_is_no_json_is_refused),
+             TP_SWEPT(depth_is_limited), TP_SWEPT(keys_are_found), TP_SWEPT(asking_has_defaults),
+             TP_SWEPT(writing_by_hand))

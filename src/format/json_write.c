@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/value.h"
-
 void tp_json_writer_init(tp_json_writer *w, tp_text *out)
 {
     *w = (tp_json_writer){ .out = out };
@@ -27,7 +25,7 @@ static void open_container(tp_json_writer *w, const char *bracket)
 {
     before_item(w);
     tp_text_put(w->out, bracket, 1);
-    if (w->depth == TP_JSON_DEEPEST) {      /* a writer that nests deeper than any reader reads: no file should have it */
+    if (w->depth == TP_JSON_DEEPEST) { /* a writer that nests deeper than any reader reads: no file should have it */
         w->out->failed = true;
         tp_fail(TP_ERR_VALUE, "JSON: nested too deeply");
         return;
@@ -55,7 +53,11 @@ void tp_json_close_list(tp_json_writer *w) { close_container(w, "]"); }
 static size_t next_character(const unsigned char *s, size_t left, uint32_t *out)
 {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    size_t count = s[0] < 0x80 ? 1 : s[0] >= 0xf0 && s[0] < 0xf8 ? 4 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xc0 && s[0] < 0xe0 ? 2 : 0;
+    size_t count = s[0] < 0x80                   ? 1
+                   : s[0] >= 0xf0 && s[0] < 0xf8 ? 4
+                   : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
+                   : s[0] >= 0xc0 && s[0] < 0xe0 ? 2
+                                                 : 0;
     uint32_t c = count == 1 ? s[0] : count ? s[0] & (0x7fu >> count) : 0;
     bool good = count && count <= left;
     for (size_t i = 1; good && i < count; i++) {
@@ -152,7 +154,7 @@ void tp_json_put_float(tp_json_writer *w, double v)
 {
     before_item(w);
     if (isfinite(v))
-        tp_value_print(tp_float(v), w->out);
+        tp_text_add_double(w->out, v, true);
     else
         tp_text_add(w->out, "%s", isnan(v) ? "NaN" : v < 0 ? "-Infinity" : "Infinity");
 }

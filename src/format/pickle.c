@@ -17,12 +17,12 @@
 typedef enum shape { WRONG, BARE, U1, U2, I4, U4, U8, F8, LINE, TWO_LINES, SIZED1, SIZED4, SIZED8 } shape;
 
 static const uint8_t shapes[256] = {
-    ['('] = BARE, ['.'] = BARE, ['0'] = BARE, ['1'] = BARE, ['2'] = BARE, ['F'] = LINE, ['I'] = LINE, ['J'] = I4, ['K'] = U1,
-    ['L'] = LINE, ['M'] = U2, ['N'] = BARE, ['P'] = LINE, ['Q'] = BARE, ['R'] = BARE, ['S'] = LINE, ['T'] = SIZED4,
-    ['U'] = SIZED1, ['V'] = LINE, ['X'] = SIZED4, ['a'] = BARE, ['b'] = BARE, ['c'] = TWO_LINES, ['d'] = BARE, ['}'] = BARE,
-    ['e'] = BARE, ['g'] = LINE, ['h'] = U1, ['i'] = TWO_LINES, ['j'] = U4, ['l'] = BARE, [']'] = BARE, ['o'] = BARE,
-    ['p'] = LINE, ['q'] = U1, ['r'] = U4, ['s'] = BARE, ['t'] = BARE, [')'] = BARE, ['u'] = BARE, ['G'] = F8, ['B'] = SIZED4,
-    ['C'] = SIZED1,
+    ['('] = BARE, ['.'] = BARE, ['0'] = BARE, ['1'] = BARE, ['2'] = BARE, ['F'] = LINE, ['I'] = LINE, ['J'] = I4,
+    ['K'] = U1, ['L'] = LINE, ['M'] = U2, ['N'] = BARE, ['P'] = LINE, ['Q'] = BARE, ['R'] = BARE, ['S'] = LINE, ['T'] = SIZED4,
+    ['U'] = SIZED1, ['V'] = LINE, ['X'] = SIZED4, ['a'] = BARE, ['b'] = BARE, ['c'] = TWO_LINES, ['d'] = BARE,
+    ['}'] = BARE, ['e'] = BARE, ['g'] = LINE, ['h'] = U1, ['i'] = TWO_LINES, ['j'] = U4, ['l'] = BARE, [']'] = BARE, ['o'] = BARE,
+    ['p'] = LINE, ['q'] = U1, ['r'] = U4, ['s'] = BARE, ['t'] = BARE, [')'] = BARE, ['u'] = BARE, ['G'] = F8,
+    ['B'] = SIZED4, ['C'] = SIZED1,
     [0x80] = U1,        /* protocol */
     [0x81] = BARE,      /* new object */
     [0x85] = BARE, [0x86] = BARE, [0x87] = BARE,        /* tuples of one, two, three */
@@ -203,7 +203,8 @@ static const char *const kind_names[] = { "NoneType", "bool", "int", "int", "flo
                                           "set", "frozenset", "dict", "type", "object", "object", "object" };
 
 /* x.append, x.add for each item; of a list or set at once, of an object as steps. */
-static bool append_all(machine *m, tp_pickle *to, tp_pickle_kind kind, tp_pickle_act act, tp_pickle *const *item, size_t count)
+static bool append_all(machine *m, tp_pickle *to, tp_pickle_kind kind, tp_pickle_act act, tp_pickle *const *item,
+                       size_t count)
 {
     if (to->kind == kind)
         return extend(m, to, item, count);
@@ -275,7 +276,8 @@ static bool do_text(machine *m, tp_pickle_kind kind, const char *text, size_t le
 /* Little-endian two's complement, as short as it can be. */
 static bool do_long(machine *m, const char *bytes, size_t length)
 {
-    while (length > 1 && ((bytes[length - 1] == 0 && !(bytes[length - 2] & 0x80)) || (bytes[length - 1] == (char)0xff && bytes[length - 2] & 0x80)))
+    while (length > 1 && ((bytes[length - 1] == 0 && !(bytes[length - 2] & 0x80)) ||
+                          (bytes[length - 1] == (char)0xff && bytes[length - 2] & 0x80)))
         length--;
     if (length > 8)
         return do_text(m, TP_PICKLE_BIG, bytes, length);
@@ -402,7 +404,10 @@ static bool do_raw_unicode(machine *m, const instruction *i)
     if (!out)
         return false;
     for (size_t k = 0; k < i->length; k++) {
-        size_t digits = i->text[k] != '\\' || k + 1 == i->length ? 0 : i->text[k + 1] == 'u' ? 4 : i->text[k + 1] == 'U' ? 8 : 0;
+        size_t digits = i->text[k] != '\\' || k + 1 == i->length ? 0
+                        : i->text[k + 1] == 'u'                  ? 4
+                        : i->text[k + 1] == 'U'                  ? 8
+                                                                 : 0;
         uint32_t c = (uint8_t)i->text[k];
         if (digits) {
             c = 0;
@@ -472,7 +477,8 @@ static bool do_call(machine *m, tp_pickle_kind kind, size_t count)
     if (!arguments || !peek(m, count - 1))
         return false;
     if (arguments->kind != TP_PICKLE_TUPLE || (count == 3 && peek(m, 0)->kind != TP_PICKLE_DICT))
-        return tp_fail(TP_ERR_VALUE, "%s expected an arg tuple, got %s", kind == TP_PICKLE_CALL ? "REDUCE" : "NEWOBJ", kind_names[arguments->kind]);
+        return tp_fail(TP_ERR_VALUE, "%s expected an arg tuple, got %s", kind == TP_PICKLE_CALL ? "REDUCE" : "NEWOBJ",
+                       kind_names[arguments->kind]);
     return gather(m, kind, count);
 }
 
@@ -482,8 +488,11 @@ static bool do_build(machine *m)
     if (!to)
         return false;
     if (!is_object(to))
-        return tp_fail(TP_ERR_VALUE, "Can only build Tensor, Parameter, OrderedDict or types allowlisted via `add_safe_globals`, but got "
-                                     "<class '%s'>", kind_names[to->kind]);
+        return tp_fail(
+            TP_ERR_VALUE,
+            "Can only build Tensor, Parameter, OrderedDict or types allowlisted via `add_safe_globals`, but got "
+            "<class '%s'>",
+            kind_names[to->kind]);
     m->stack.count--;
     return add_step(m->arena, to, TP_PICKLE_BUILD, state, NULL);
 }

@@ -154,7 +154,8 @@ bool tp_pickle_build(tp_arena *a, tp_pickle *object, tp_pickle *state)
 
 bool tp_pickle_is_text(const tp_pickle *v, const char *text)
 {
-    return v && (v->kind == TP_PICKLE_TEXT || v->kind == TP_PICKLE_STRING) && v->length == strlen(text) && memcmp(v->text, text, v->length) == 0;
+    return v && (v->kind == TP_PICKLE_TEXT || v->kind == TP_PICKLE_STRING) && v->length == strlen(text) &&
+           memcmp(v->text, text, v->length) == 0;
 }
 
 bool tp_pickle_is_global(const tp_pickle *v, const char *module, const char *name)
@@ -304,7 +305,8 @@ static bool finish_call(writer *w, int tuple_code, const void *tuple, const void
 
 static bool put_bytes(writer *w, const tp_pickle *v)
 {
-    static const char encode[] = "encode", latin[] = "latin1", plain[] = "bytes", array[] = "bytearray", dashed[] = "latin-1";
+    static const char encode[] = "encode", latin[] = "latin1", plain[] = "bytes", array[] = "bytearray",
+                      dashed[] = "latin-1";
     bool is_array = v->kind == TP_PICKLE_BYTEARRAY;
     if (v->length == 0) {
         if (!put_global(w, "__builtin__", is_array ? array : plain, is_array ? array : plain))

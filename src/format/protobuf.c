@@ -211,7 +211,7 @@ bool tp_proto_next_int(tp_proto_reader *r, int64_t *out)
 
 bool tp_proto_next_float(tp_proto_reader *r, float *out)
 {
-    uint64_t bits;
+    uint64_t bits = 0;
     if (r->failed || r->at == r->end || !get_bits(r, 4, &bits))
         return false;
     uint32_t low = (uint32_t)bits;

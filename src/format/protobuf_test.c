@@ -13,8 +13,12 @@ TP_TEST(fields_are_written_to_the_byte)
     tp_proto_put_ints(&out, 6, (int64_t[]){ 3, 270, 86942 }, 3);
     tp_proto_put_float(&out, 16, 1);
     tp_proto_put_int(&out, 1, -1);
-    static const char want[] = "\x08\x96\x01" "\x12\x07testing" "\x1a\x03\x08\x96\x01" "\x32\x06\x03\x8e\x02\x9e\xa7\x05"
-                               "\x85\x01\x00\x00\x80\x3f" "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
+    static const char want[] = "\x08\x96\x01"
+                               "\x12\x07testing"
+                               "\x1a\x03\x08\x96\x01"
+                               "\x32\x06\x03\x8e\x02\x9e\xa7\x05"
+                               "\x85\x01\x00\x00\x80\x3f"
+                               "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
     if (!out.failed)
         TP_EXPECT(out.length == sizeof want - 1 && memcmp(out.at, want, out.length) == 0);
     tp_text_fini(&out);
@@ -46,10 +50,12 @@ TP_TEST(what_is_written_reads_back)
     TP_EXPECT(tp_proto_next(&inner) && inner.wire == TP_PROTO_FIXED64 && tp_proto_double(&inner) == -0.5);
     TP_EXPECT(tp_proto_next(&inner) && inner.field == 4);
     tp_proto_enter(&inner, &r);
-    TP_EXPECT(tp_proto_next_float(&r, &f) && f == 1.5f && tp_proto_next_float(&r, &f) && f == -2 && !tp_proto_next_float(&r, &f) && !r.failed);
+    TP_EXPECT(tp_proto_next_float(&r, &f) && f == 1.5f && tp_proto_next_float(&r, &f) && f == -2 &&
+              !tp_proto_next_float(&r, &f) && !r.failed);
     TP_EXPECT(!tp_proto_next(&inner) && !inner.failed);
     tp_proto_reader_init(&r, "\x96\x01\x05", 3);
-    TP_EXPECT(tp_proto_next_int(&r, &number) && number == 150 && tp_proto_next_int(&r, &number) && number == 5 && !tp_proto_next_int(&r, &number));
+    TP_EXPECT(tp_proto_next_int(&r, &number) && number == 150 && tp_proto_next_int(&r, &number) && number == 5 &&
+              !tp_proto_next_int(&r, &number));
 out:
     tp_text_fini(&out);
 }
@@ -69,4 +75,5 @@ TP_TEST(broken_messages_are_refused)
     }
 }
 
-TP_TEST_MAIN(TP_SWEPT(fields_are_written_to_the_byte), TP_SWEPT(what_is_written_reads_back), TP_UNSWEPT(broken_messages_are_refused))
+TP_TEST_MAIN(TP_SWEPT(fields_are_written_to_the_byte), TP_SWEPT(what_is_written_reads_back),
+             TP_SWEPT(broken_messages_are_refused))

@@ -36,17 +36,30 @@ struct tp_zip {
     const char *root;           /* in `names` */
 };
 
-enum { LOCAL_BYTES = 30, CENTRAL_BYTES = 46, END_BYTES = 22, END64_BYTES = 56, LOCATOR_BYTES = 20, LONGEST_NAME = 4096 };
-enum { LOCAL_MARK = 0x04034b50, CENTRAL_MARK = 0x02014b50, END_MARK = 0x06054b50, END64_MARK = 0x06064b50, LOCATOR_MARK = 0x07064b50 };
+enum {
+    LOCAL_BYTES = 30,
+    CENTRAL_BYTES = 46,
+    END_BYTES = 22,
+    END64_BYTES = 56,
+    LOCATOR_BYTES = 20,
+    LONGEST_NAME = 4096
+};
+enum {
+    LOCAL_MARK = 0x04034b50,
+    CENTRAL_MARK = 0x02014b50,
+    END_MARK = 0x06054b50,
+    END64_MARK = 0x06064b50,
+    LOCATOR_MARK = 0x07064b50
+};
 
 static uint16_t get16(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
 static uint32_t get32(const uint8_t *p) { return get16(p) | (uint32_t)get16(p + 2) << 16; }
 static uint64_t get64(const uint8_t *p) { return get32(p) | (uint64_t)get32(p + 4) << 32; }
 
-#define CORRUPTED                                                                                                        \
-    "This is an internal miniz error. If you are seeing this error, there is a high likelihood that your checkpoint file is " \
-    "corrupted. This can happen if the checkpoint was not saved properly, was transferred incorrectly, or the file was " \
-    "modified after saving."
+#define CORRUPTED                                                                                                      \
+    "This is an internal miniz error. If you are seeing this error, there is a high likelihood that your "             \
+    "checkpoint file is corrupted. This can happen if the checkpoint was not saved properly, was transferred "         \
+    "incorrectly, or the file was modified after saving."
 
 static void *broken(const char *what)
 {
@@ -173,7 +186,8 @@ static bool read_local(const tp_zip *z, const directory *d, uint64_t header_at, 
         return broken("invalid header or archive is corrupted");
     if (!read_at(z, header_at, head, count))
         return false;
-    if (get32(head) != LOCAL_MARK || get16(head + 26) != name_length || memcmp(head + LOCAL_BYTES, e->name, name_length) != 0)
+    if (get32(head) != LOCAL_MARK || get16(head + 26) != name_length ||
+        memcmp(head + LOCAL_BYTES, e->name, name_length) != 0)
         return broken("invalid header or archive is corrupted");
     e->at = header_at + count + get16(head + 28);
     if (e->at > d->at || e->packed > d->at - e->at)
@@ -223,8 +237,11 @@ static size_t read_entry(tp_zip *z, const directory *d, const uint8_t *head, siz
     size_t name = get16(head + 28), extra = get16(head + 30), took = CENTRAL_BYTES + name + extra + get16(head + 32);
     const char *text = (const char *)head + CENTRAL_BYTES;
     uint64_t header_at = get32(head + 42), known;
-    *e = (tp_zip_entry){ .method = get16(head + 10), .crc = get32(head + 16), .packed = get32(head + 20), .size = get32(head + 24) };
-    if (took > left || name == 0 || name > LONGEST_NAME || memchr(text, 0, name) || !read_wide(head + CENTRAL_BYTES + name, extra, e, &header_at)) {
+    *e = (tp_zip_entry){
+        .method = get16(head + 10), .crc = get32(head + 16), .packed = get32(head + 20), .size = get32(head + 24)
+    };
+    if (took > left || name == 0 || name > LONGEST_NAME || memchr(text, 0, name) ||
+        !read_wide(head + CENTRAL_BYTES + name, extra, e, &header_at)) {
         broken("invalid header or archive is corrupted");
         return 0;
     }
@@ -294,13 +311,15 @@ static bool open_file(tp_zip *z, const char *path)
     struct stat s;
     z->file = open(path, O_RDONLY | O_CLOEXEC);
     if (z->file < 0 || fstat(z->file, &s) != 0 || !S_ISREG(s.st_mode))
-        return tp_fail(TP_ERR_RUNTIME, "open file failed because of errno %d on fopen: %s, file path: %s", errno, strerror(errno), path);
+        return tp_fail(TP_ERR_RUNTIME, "open file failed because of errno %d on fopen: %s, file path: %s", errno,
+                       strerror(errno), path);
     z->bytes = (uint64_t)s.st_size;
     if (!(z->flags & TP_ZIP_MAP) || z->bytes == 0)
         return true;
     void *data = mmap(NULL, z->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, z->file, 0);
     if (data == MAP_FAILED)
-        return tp_fail(TP_ERR_RUNTIME, "unable to mmap %llu bytes from file <%s>: %s (%d)", (unsigned long long)z->bytes, path, strerror(errno), errno);
+        return tp_fail(TP_ERR_RUNTIME, "unable to mmap %llu bytes from file <%s>: %s (%d)",
+                       (unsigned long long)z->bytes, path, strerror(errno), errno);
     z->data = data;
     z->mapped = true;
     return true;
@@ -390,7 +409,8 @@ static const tp_zip_entry *under_root(const tp_zip *z, const char *name)
 const tp_zip_entry *tp_zip_record(const tp_zip *z, const char *name)
 {
     const tp_zip_entry *e = under_root(z, name);
-    return e ? e : tp_fail(TP_ERR_RUNTIME, "PytorchStreamReader failed locating file %s: file not found. " CORRUPTED, name);
+    return e ? e
+             : tp_fail(TP_ERR_RUNTIME, "PytorchStreamReader failed locating file %s: file not found. " CORRUPTED, name);
 }
 
 bool tp_zip_has_record(const tp_zip *z, const char *name)
@@ -410,7 +430,8 @@ static bool unpack(const tp_zip *z, const tp_zip_entry *e, void *out)
     uint8_t *packed = tp_alloc(e->packed ? e->packed : 1);
     if (!packed)
         return false;
-    bool ok = read_at(z, e->at, packed, e->packed) && (tp_inflate(packed, e->packed, out, e->size) || broken("decompression failed"));
+    bool ok = read_at(z, e->at, packed, e->packed) &&
+              (tp_inflate(packed, e->packed, out, e->size) || broken("decompression failed"));
     tp_free(packed);
     return ok;
 }
@@ -420,7 +441,8 @@ bool tp_zip_read(const tp_zip *z, const tp_zip_entry *e, void *out)
     if (!unpack(z, e, out))
         return false;
     if (!(z->flags & TP_ZIP_ANY_CRC) && tp_crc32(0, out, e->size) != e->crc)
-        return tp_fail(TP_ERR_RUNTIME, "PytorchStreamReader failed reading file %s: CRC-32 check failed. " CORRUPTED, e->name);
+        return tp_fail(TP_ERR_RUNTIME, "PytorchStreamReader failed reading file %s: CRC-32 check failed. " CORRUPTED,
+                       e->name);
     return true;
 }
 

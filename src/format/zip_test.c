@@ -38,7 +38,8 @@ TP_TEST(what_is_written_reads_back)
     TP_EXPECT_TEXT(bytes, "little");
     TP_EXPECT(memcmp(tp_zip_borrow(z, e), "little", 6) == 0);
     TP_EXPECT(tp_zip_has_record(z, "data/1") && !tp_zip_has_record(z, "data/2") && !tp_zip_find(z, "version"));
-    TP_EXPECT(!tp_zip_record(z, "data/2") && strstr(tp_error_text(), "PytorchStreamReader failed locating file data/2: file not found"));
+    TP_EXPECT(!tp_zip_record(z, "data/2") &&
+              strstr(tp_error_text(), "PytorchStreamReader failed locating file data/2: file not found"));
 out:
     tp_free(bytes);
     tp_zip_unref(z);
@@ -48,13 +49,15 @@ out:
 /* The first 64 bytes of any file that torch.save writes to a buffer, and how its end looks. */
 TP_TEST(layout_is_pytorchs)
 {
-    static const char begin[] = "PK\3\4\0\0\10\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\20\0\22\0archive/data.pklFB\16\0ZZZZZZZZZZZZZZ";
+    static const char begin[] =
+        "PK\3\4\0\0\10\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\20\0\22\0archive/data.pklFB\16\0ZZZZZZZZZZZZZZ";
     tp_text file = { 0 };
     TP_NEED(write_sample(&file));
     TP_EXPECT(file.length > 200 && memcmp(file.at, begin, 64) == 0);
     TP_EXPECT(memcmp(file.at + 68, "PK\7\10", 4) == 0);     /* the descriptor after four bytes of data */
     TP_EXPECT(memcmp(file.at + file.length - 98, "PK\6\6\54\0\0\0\0\0\0\0\36\3\55\0", 16) == 0);
-    TP_EXPECT(memcmp(file.at + file.length - 42, "PK\6\7", 4) == 0 && memcmp(file.at + file.length - 22, "PK\5\6", 4) == 0);
+    TP_EXPECT(memcmp(file.at + file.length - 42, "PK\6\7", 4) == 0 &&
+              memcmp(file.at + file.length - 22, "PK\5\6", 4) == 0);
 out:
     tp_text_fini(&file);
 }
@@ -188,7 +191,7 @@ out:
 static void put(tp_text *t, uint64_t value, int bytes)
 {
     for (int i = 0; i < bytes; i++) {
-        char byte = (char)(value >> 8 * i);
+        char byte = i < 8 ? (char)(value >> 8 * i) : 0;
         tp_text_put(t, &byte, 1);
     }
 }
@@ -327,8 +330,9 @@ static void skewed(char out[260])
 
 TP_TEST(all_kinds_of_blocks_inflate)
 {
-    static const char fixed[] = "\x4b\x49\x4d\x53\x48\xcb\x2f\x2a\x4f\x2c\x4a\xd1\x28\x4e\xcd\x49\xd3\x51\xa8\xd0\xb4\xe2\x52\x00\x82\xa2"
-                                "\xd4\x92\xd2\xa2\x3c\x85\x92\xfc\xa2\xe4\x0c\xbd\xc4\x94\x14\x8d\x0a\x90\x1c\x57\xca\x48\xd4\x00\x00";
+    static const char fixed[] =
+        "\x4b\x49\x4d\x53\x48\xcb\x2f\x2a\x4f\x2c\x4a\xd1\x28\x4e\xcd\x49\xd3\x51\xa8\xd0\xb4\xe2\x52\x00\x82\xa2"
+        "\xd4\x92\xd2\xa2\x3c\x85\x92\xfc\xa2\xe4\x0c\xbd\xc4\x94\x14\x8d\x0a\x90\x1c\x57\xca\x48\xd4\x00\x00";
     static const char line[] = "def forward(self, x):\n    return torch.add(x, x)\n";
     char out[300], want[300];
     TP_EXPECT(tp_inflate(fixed, sizeof fixed - 1, out, 294));
@@ -338,19 +342,25 @@ TP_TEST(all_kinds_of_blocks_inflate)
     TP_EXPECT(tp_inflate(coded, sizeof coded - 1, out, 260) && memcmp(out, want, 260) == 0);
     TP_EXPECT(tp_inflate("\1\3\0\xfc\xff" "abc", 8, out, 3) && memcmp(out, "abc", 3) == 0);
     TP_EXPECT(!tp_inflate(fixed, sizeof fixed - 1, out, 293) && !tp_inflate(fixed, sizeof fixed - 1, out, 295));
-    TP_EXPECT(!tp_inflate("\1\3\0\xfc\xff" "ab", 7, out, 3) && !tp_inflate("\7", 1, out, 0) && !tp_inflate("", 0, out, 0));
+    TP_EXPECT(!tp_inflate("\1\3\0\xfc\xff"
+                          "ab",
+                          7, out, 3) &&
+              !tp_inflate("\7", 1, out, 0) && !tp_inflate("", 0, out, 0));
     for (size_t i = 0; i < sizeof coded - 1; i++) {         /* broken streams end, inside the block */
         char copy[sizeof coded];
         memcpy(copy, coded, sizeof coded);
         for (int bit = 0; bit < 8; bit++) {
             copy[i] = (char)(coded[i] ^ 1 << bit);
             bool read = tp_inflate(copy, sizeof coded - 1, out, 260);
-            TP_EXPECT(!read || memcmp(out, want, 260) != 0 || i == sizeof coded - 2);   /* the last bits are only filling */
+            TP_EXPECT(!read || memcmp(out, want, 260) != 0 ||
+                      i == sizeof coded - 2); /* the last bits are only filling */
         }
     }
 }
 
-TP_TEST_MAIN(TP_SWEPT(what_is_written_reads_back), TP_SWEPT(layout_is_pytorchs), TP_SWEPT(files_are_read_by_position_or_mapped),
-             TP_SWEPT(a_failing_sink_is_reported), TP_SWEPT(names_are_unique), TP_UNSWEPT(no_broken_byte_does_harm),
+TP_TEST_MAIN(TP_SWEPT(what_is_written_reads_back), TP_SWEPT(layout_is_pytorchs),
+             TP_SWEPT(files_are_read_by_position_or_mapped), TP_SWEPT(a_failing_sink_is_reported),
+             TP_SWEPT(names_are_unique), TP_SPARSE(no_broken_byte_does_harm),
              TP_SWEPT(a_wrong_sum_is_found_unless_told_not_to_look), TP_SWEPT(wide_and_wicked_directories),
-             TP_SWEPT(overlapping_entries_are_refused), TP_UNSWEPT(sums_are_those_of_the_standard), TP_UNSWEPT(all_kinds_of_blocks_inflate))
+             TP_SWEPT(overlapping_entries_are_refused), TP_SWEPT(sums_are_those_of_the_standard),
+             TP_SWEPT(all_kinds_of_blocks_inflate))

@@ -31,7 +31,8 @@ struct tp_zip_writer {
     bool      failed, finished;
 };
 
-enum { LOCAL_BYTES = 30, CENTRAL_BYTES = 46, WIDE = 0xffffffff };
+enum { LOCAL_BYTES = 30 };
+static const uint64_t WIDE = 0xffffffff;      /* a 32-bit field that says: look at the 64-bit one */
 enum { FLAG_DESCRIPTOR = 0x0008, FLAG_UTF8 = 0x0800 };
 
 /* A record under construction: fields in file order, lowest byte first. */
@@ -264,7 +265,8 @@ bool tp_zip_add_text(tp_zip_writer *w, const char *name, const char *text)
 bool tp_zip_add_id(tp_zip_writer *w)
 {
     char digits[48];
-    snprintf(digits, sizeof digits, "%020llu%020llu", (unsigned long long)w->name_hash, (unsigned long long)w->data_hash);
+    snprintf(digits, sizeof digits, "%020llu%020llu", (unsigned long long)w->name_hash,
+             (unsigned long long)w->data_hash);
     return tp_zip_add_text(w, ".data/serialization_id", digits);
 }
 

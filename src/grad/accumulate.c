@@ -116,7 +116,10 @@ static bool accumulate_leave(tp_grad_node *n)
         return true;
     tp_autograd *a = leaf->autograd;
     begin_finding(a);
-    bool last = atomic_load(&n->refs) == 0 || atomic_fetch_sub(&n->refs, 1) == 1;
+    /* A count of one is ours: nobody else has the node, and who looks for it waits. */
+    bool last = atomic_load(&n->refs) <= 1 || atomic_fetch_sub(&n->refs, 1) == 1;
+    if (last)
+        atomic_store_explicit(&n->refs, 0, memory_order_relaxed);
     bool keep = last && a->accumulate == n && !n->wrapper && !n->pre_hooks && !n->post_hooks && !n->metadata;
     if (keep)
         self_of(n)->leaf = NULL;
@@ -136,7 +139,7 @@ static tp_grad_node *found(tp_tensor *leaf)
     int refs = n ? atomic_load(&n->refs) : 0;
     if (n && !self_of(n)->leaf) {
         self_of(n)->leaf = tp_tensor_ref(leaf);
-        atomic_store(&n->refs, refs = 1);
+        atomic_store_explicit(&n->refs, refs = 1, memory_order_relaxed);        /* under `finding` */
     } else {
         while (refs && !atomic_compare_exchange_weak(&n->refs, &refs, refs + 1))
             continue;

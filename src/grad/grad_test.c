@@ -305,6 +305,23 @@ TP_TEST(a_graph_that_never_runs_is_freed)
     (void)tp_scope_end(&s);                     /* the runner counts what is left */
 }
 
+/* A result computed by somebody else gets the node of the op, if a gradient is wanted. */
+TP_TEST(calls_made_elsewhere_are_recorded)
+{
+    tp_scope s;
+    tp_scope_start(&s);
+    tp_tensor *x = LEAF(&s, 2, 3), *w = VECTOR(&s, 5, 7), *y = VECTOR(&s, 10, 21), *z = VECTOR(&s, 25, 49);
+    const tp_op *mul = test_op("mul.Tensor");
+    if (!s.failed && tp_record_made(mul, (tp_value[]){ T(x), T(w) }, y) && tp_record_made(mul, (tp_value[]){ T(w), T(w) }, z)) {
+        TP_EXPECT_TEXT(test_node_name(y), "MulBackward0");
+        TP_EXPECT(y->keys & TP_LAYER_BIT(TP_LAYER_GRAD) && !tp_is_leaf(y));
+        TP_EXPECT(tp_is_leaf(z) && !z->autograd);
+        test_backward(&s, y, NULL, 0);
+        EXPECT_ELEMENTS(test_grad_of(x), 5, 7);
+    }
+    (void)tp_scope_end(&s);
+}
+
 /* Only what a wanted gradient reads is saved: a*w needs w alone when w wants none, so a may change. */
 TP_TEST(what_no_gradient_reads_is_not_saved)
 {
@@ -537,7 +554,7 @@ TP_TEST_MAIN(TP_SWEPT(leaves_and_their_errors), TP_SWEPT(writing_to_leaves_is_re
              TP_SWEPT(broadcast_gradients_are_summed_back), TP_SWEPT(gradients_of_inputs_only), TP_SWEPT(several_roots),
              TP_SWEPT(second_derivatives), TP_SWEPT(backward_with_create_graph_gives_gradients_that_have_one),
              TP_SWEPT(bad_gradients_are_named), TP_SWEPT(integers_have_no_gradient), TP_SWEPT(writes_over_saved_values_are_noticed),
-             TP_SWEPT(a_graph_that_never_runs_is_freed),
+             TP_SWEPT(a_graph_that_never_runs_is_freed), TP_SWEPT(calls_made_elsewhere_are_recorded),
              TP_SWEPT(what_no_gradient_reads_is_not_saved), TP_SWEPT(an_overwritten_operand_is_saved_as_it_was),
              TP_SWEPT(writes_cut_or_continue_the_history), TP_SWEPT(retained_gradients), TP_SWEPT(a_dead_tensor_retains_nothing),
              TP_SWEPT(hooks_run_in_order_and_may_replace), TP_SWEPT(a_failing_hook_ends_the_run),

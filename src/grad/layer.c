@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "gen/ops.h"
 #include "grad/internal.h"
 #include "ops/copy.h"
 #include "ops/known.h"
+#include "ops/symbolic.h"
 
 enum { MOST_RESULTS = 8 };
 
@@ -57,6 +59,17 @@ static bool fill_edges(tp_op_node *n, const tp_value *arg)
     return true;
 }
 
+/* The sizes or strides of a tensor, expressions where they are. */
+static tp_value numbers_of(const tp_tensor *t, bool strides)
+{
+    if (TP_LIKELY(!tp_tensor_is_symbolic(t)))
+        return tp_value_ints(strides ? t->stride : t->size, t->ndim);
+    tp_list *l = tp_list_new(t->ndim);
+    for (int i = 0; l && i < t->ndim; i++)
+        l->item[i] = tp_of_sym(strides ? tp_tensor_sym_stride(t, i) : tp_tensor_sym_size(t, i));
+    return l ? tp_of_list(l) : tp_none();
+}
+
 static tp_value described(uint8_t what, tp_value v)
 {
     if (v.tag == TP_LIST) {
@@ -74,8 +87,8 @@ static tp_value described(uint8_t what, tp_value v)
     if (!t)
         return tp_none();
     switch (what) {
-    case TP_SAVE_SIZES:   return tp_value_ints(t->size, t->ndim);
-    case TP_SAVE_STRIDES: return tp_value_ints(t->stride, t->ndim);
+    case TP_SAVE_SIZES:   return numbers_of(t, false);
+    case TP_SAVE_STRIDES: return numbers_of(t, true);
     case TP_SAVE_DTYPE:   return tp_of_dtype((tp_dtype)t->dtype);
     case TP_SAVE_OPTIONS: {
         tp_list *l = tp_list_new(4);
@@ -90,9 +103,9 @@ static tp_value described(uint8_t what, tp_value v)
         tp_list *l = tp_list_new(3);
         if (!l)
             return tp_none();
-        l->item[0] = tp_value_ints(t->size, t->ndim);
-        l->item[1] = tp_value_ints(t->stride, t->ndim);
-        l->item[2] = tp_int(t->offset);
+        l->item[0] = numbers_of(t, false);
+        l->item[1] = numbers_of(t, true);
+        l->item[2] = tp_of_sym(tp_tensor_sym_offset(t));
         if (l->item[0].tag == TP_LIST && l->item[1].tag == TP_LIST)
             return tp_of_list(l);
         tp_value_unref(tp_of_list(l));
@@ -112,6 +125,16 @@ static bool save_doomed(tp_saved *s, tp_tensor *t)
     return ok;
 }
 
+/* A copy of elements; a call to whoever is below, where someone is. */
+static tp_tensor *copy_of(const tp_tensor *t)
+{
+    uint32_t others = TP_ALL_LAYERS & ~TP_LAYER_BIT(TP_LAYER_GRAD);
+    if (TP_LIKELY(!((tp_self.active | t->keys) & others)))
+        return tp_clone(t, TP_FORMAT_PRESERVE);
+    tp_value arg[2] = { tp_of_tensor(t), tp_none() }, copy;
+    return tp_call_below(TP_LAYER_GRAD, &tp_op_clone, arg, &copy) ? copy.tensor : NULL;
+}
+
 /* The argument an in-place op is about to overwrite is saved as a copy. */
 static bool save_argument(const tp_op *op, tp_saved *s, const tp_value *arg, const tp_save *save, bool overwritten)
 {
@@ -126,7 +149,7 @@ static bool save_argument(const tp_op *op, tp_saved *s, const tp_value *arg, con
         return save_doomed(s, v.tensor);
     if (!overwritten || v.tag != TP_TENSOR)
         return tp_save_value(s, v, false, 0);
-    tp_tensor *before = tp_clone(v.tensor, TP_FORMAT_PRESERVE);
+    tp_tensor *before = copy_of(v.tensor);
     tp_autograd *a = before && v.tensor->autograd ? tp_autograd_of(before) : NULL;
     bool ok = before && (!v.tensor->autograd || a);
     if (a) {
@@ -173,12 +196,24 @@ bool tp_op_node_save_results(tp_op_node *n, const tp_value *result)
 
 /* ---- running a node ---- */
 
+/* To modes and tracers zeros are a call like any other. */
+static bool call_zeros(const tp_slot *s, tp_value *out)
+{
+    tp_value sizes = s->symbolic.tag == TP_LIST ? tp_value_ref(s->symbolic) : tp_value_ints(s->size, s->ndim);
+    tp_value arg[5] = { sizes, tp_of_dtype((tp_dtype)s->dtype), { .tag = TP_LAYOUT }, tp_of_device(s->device), tp_none() };
+    bool ok = sizes.tag == TP_LIST && tp_call(&tp_op_zeros, arg, out);
+    tp_value_unref(sizes);
+    return ok;
+}
+
 static bool zeros_of(const tp_backward *b, int result, tp_value *out)
 {
     const tp_slot *s = &((const tp_grad_node *)b->node)->slot[result];
     tp_geometry g = { .dtype = s->dtype, .ndim = s->ndim, .device = s->device };
     if (!s->defined)
         return tp_fail(TP_ERR_RUNTIME, "%s: the gradient of a result that has none was asked for", b->op->name);
+    if (tp_self.active)
+        return call_zeros(s, out);
     memcpy(g.size, s->size, s->ndim * sizeof *s->size);
     tp_strides_row_major(g.ndim, g.size, g.stride);
     tp_tensor *t = tp_tensor_new_as(&g);
@@ -269,7 +304,7 @@ static void op_free(tp_grad_node *node)
 {
     tp_op_node *n = (tp_op_node *)(void *)node;
     for (int i = 0; i < n->op->save_count; i++)
-        tp_saved_release(&n->saved[i]);
+        tp_value_unref(n->saved[i].value);
 }
 
 static const char *op_name(const tp_grad_node *node)
@@ -364,6 +399,39 @@ static bool take_back(const tp_op *op, tp_value *result)
     return false;
 }
 
+static bool wants_record(const tp_op *formula, const tp_value *arg)
+{
+    if (tp_self.grad_mode)
+        for (uint64_t left = formula->differentiable; left; left &= left - 1)
+            if (wants_gradient(arg[__builtin_ctzll(left)]))
+                return true;
+    return false;
+}
+
+/* The only result, without a history yet, takes the node. */
+static bool attach_only(tp_op_node *n, tp_tensor *result)
+{
+    bool inexact = tp_dtype_is_inexact((tp_dtype)result->dtype);
+    if (inexact && tp_slot_describe(&n->node, 0, result))
+        return tp_give_history(result, &n->node);
+    tp_grad_node_unref(&n->node);
+    return !inexact;
+}
+
+bool tp_record_made(const tp_op *op, const tp_value *arg, tp_tensor *result)
+{
+    if (!wants_record(op, arg))
+        return true;
+    tp_value boxed = tp_of_tensor(result);
+    tp_op_node *n = tp_op_node_new(op, arg, 1);
+    if (!n)
+        return false;
+    if (tp_op_node_save_results(n, &boxed))
+        return attach_only(n, result);
+    tp_grad_node_unref(&n->node);
+    return false;
+}
+
 static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     /* A list result's length is known after the call; its node saves no argument that the call could change. */
@@ -379,8 +447,11 @@ static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
     if (op->variant == TP_INPLACE)
         after_writes(op, arg);
     bool ok = (!is_view(op) || note_views(arg, result)) &&
-              (n || (n = tp_op_node_new(op, arg, result_slots(op, result)))) &&
-              tp_op_node_save_results(n, result) && attach(n, op, result);
+              (n || (n = tp_op_node_new(op, arg, result_slots(op, result)))) && tp_op_node_save_results(n, result);
+    if (ok && op->result_count == 1 && result[0].tag == TP_TENSOR && !result[0].tensor->autograd &&
+        !n->op->nondifferentiable_results)
+        return attach_only(n, result[0].tensor) || take_back(op, result);
+    ok = ok && attach(n, op, result);
     if (n)
         tp_grad_node_unref(&n->node);
     return ok || take_back(op, result);
@@ -391,11 +462,7 @@ static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
     if (op->kind == TP_LIKE_COMPOSITE && op->open)
         return op->open(op, arg, result);
 
-    const tp_op *formula = formula_of(op);
-    bool recording = false;
-    if (tp_self.grad_mode)
-        for (uint64_t left = formula->differentiable; left && !recording; left &= left - 1)
-            recording = wants_gradient(arg[__builtin_ctzll(left)]);
+    bool recording = wants_record(formula_of(op), arg);
     bool writes = op->variant != TP_FUNCTIONAL;
     if (writes && !before_writes(op, arg, recording))
         return false;

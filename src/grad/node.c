@@ -10,13 +10,55 @@ static size_t aligned(size_t bytes)
     return (bytes + 15) & ~(size_t)15;
 }
 
+/* ---- memory ----
+ *
+ * Nodes come and go with every step of a program. Those of most ops fit one of two sizes and are recycled per thread. */
+enum { SMALL_NODE = 320, LARGE_NODE = 640, FIRST_LIST = 3, NOT_RECYCLED = 2, MOST_FREE = 64 };
+
+static uint8_t room_for(size_t bytes)
+{
+    return bytes <= SMALL_NODE ? 0 : bytes <= LARGE_NODE ? 1 : NOT_RECYCLED;
+}
+
+static tp_grad_node *fresh(size_t bytes, uint8_t room)
+{
+    tp_thread *self = &tp_self;
+    if (room == NOT_RECYCLED)
+        return tp_alloc(bytes);
+    void *n = self->free_list[FIRST_LIST + room];
+    if (!n || atomic_load_explicit(&tp_the_runtime.allocation_fuse, memory_order_relaxed) >= 0)
+        return tp_alloc(TP_WATCHED ? bytes : room ? LARGE_NODE : SMALL_NODE);
+    self->free_list[FIRST_LIST + room] = *(void **)n;
+    self->free_count[FIRST_LIST + room]--;
+    tp_count_allocation(1);
+    return n;
+}
+
+static void recycle(tp_grad_node *n)
+{
+    tp_thread *self = &tp_self;
+    uint8_t list = FIRST_LIST + n->room;
+    if (TP_WATCHED || n->room == NOT_RECYCLED || self->free_count[list] >= MOST_FREE) {
+        tp_free(n);
+        return;
+    }
+    tp_thread_note_end();
+    *(void **)(void *)n = self->free_list[list];
+    self->free_list[list] = n;
+    self->free_count[list]++;
+    tp_count_allocation(-1);
+}
+
 tp_grad_node *tp_grad_node_new(const tp_grad_kind *kind, size_t bytes, uint32_t edges, uint32_t slots)
 {
     size_t at_edges = aligned(bytes), at_slots = aligned(at_edges + edges * sizeof(tp_edge));
-    tp_grad_node *n = tp_alloc(at_slots + slots * sizeof(tp_slot));
+    size_t all = at_slots + slots * sizeof(tp_slot);
+    uint8_t room = room_for(all);
+    tp_grad_node *n = fresh(all, room);
     if (!n)
         return NULL;
     memset(n, 0, bytes);
+    n->room = room;
     atomic_init(&n->refs, 1);
     n->kind = kind;
     n->sequence = atomic_fetch_add_explicit(&tp_the_runtime.sequence, 1, memory_order_relaxed);
@@ -61,8 +103,6 @@ static void drop_hooks(tp_hook *h)
 
 void tp_grad_node_bury(tp_grad_node *n)
 {
-    if (n->kind->release)
-        n->kind->release(n);
     if (n->kind->free)
         n->kind->free(n);
     for (uint32_t i = 0; i < n->edge_count; i++)
@@ -76,11 +116,13 @@ void tp_grad_node_bury(tp_grad_node *n)
     }
     drop_hooks(n->pre_hooks);
     drop_hooks(n->post_hooks);
-    tp_free(n->slot_hooks);
-    tp_free(n->retain);
+    if (n->slot_hooks)
+        tp_free(n->slot_hooks);
+    if (n->retain)
+        tp_free(n->retain);
     if (n->metadata)
         tp_value_unref((tp_value){ .tag = TP_HANDLE, .handle = n->metadata });
-    tp_free(n);
+    recycle(n);
 }
 
 /* Burying a node frees tensors and nodes behind it, which come back here: they wait on a list, so that a graph of any

@@ -1,6 +1,23 @@
 /* saved.c - values kept for backward, and the check that nobody wrote over them since. */
 #include "grad/internal.h"
 
+#include "gen/ops.h"
+
+/* Below autograd a tracer is at work on this very tensor: what is kept must be a value that it knows. */
+static bool is_traced(const tp_tensor *t)
+{
+    return (tp_self.active & tp_self.allowed & TP_LAYER_BIT(TP_LAYER_TRACE_R)) && !(t->keys & TP_LAYER_BIT(TP_LAYER_TRANSFORM));
+}
+
+/* A result without its history; to tracers a call of detach. */
+static tp_tensor *without_history(const tp_tensor *t)
+{
+    tp_value arg[1] = { tp_of_tensor(t) }, bare;
+    if (TP_LIKELY(!is_traced(t)))
+        return tp_detach(t);
+    return tp_call_below(TP_LAYER_GRAD, &tp_op_detach, arg, &bare) ? bare.tensor : NULL;
+}
+
 bool tp_save_value(tp_saved *s, tp_value v, bool is_result, uint32_t slot)
 {
     *s = (tp_saved){ .value = tp_none(), .slot = slot, .is_result = is_result, .is_tensor = v.tag == TP_TENSOR };
@@ -16,7 +33,7 @@ bool tp_save_value(tp_saved *s, tp_value v, bool is_result, uint32_t slot)
     s->version = tp_version(t);
     tp_saved_hooks *hooks = tp_self.saved_hooks;
     if (TP_UNLIKELY(hooks && hooks->pack)) {
-        tp_tensor *plain = is_result ? tp_detach(t) : tp_tensor_ref(t);
+        tp_tensor *plain = is_result ? without_history(t) : tp_tensor_ref(t);
         bool ok = plain && hooks->pack(hooks, plain, &s->value);
         tp_tensor_unref(plain);
         s->packed = true;
@@ -26,7 +43,7 @@ bool tp_save_value(tp_saved *s, tp_value v, bool is_result, uint32_t slot)
     /* A result is about to be given this node, if it has not been yet: kept as it is it would close a cycle. A leaf that
      * requires a gradient is never given one. */
     bool cycle = is_result && !(t->autograd && t->autograd->requires_grad);
-    tp_tensor *kept = cycle ? tp_detach(t) : tp_tensor_ref(t);
+    tp_tensor *kept = cycle ? without_history(t) : tp_tensor_ref(t);
     s->value = tp_of_tensor(kept);
     return kept != NULL;
 }
@@ -91,7 +108,7 @@ bool tp_saved_unpack(const tp_saved *s, tp_grad_node *node, tp_value *out)
         *out = tp_of_tensor(tp_tensor_ref(t));
         return true;
     }
-    tp_tensor *again = tp_detach(t);
+    tp_tensor *again = without_history(t);
     bool ok = again && tp_set_history(again, node, s->slot);
     if (!ok) {
         tp_tensor_unref(again);

@@ -46,7 +46,7 @@ typedef struct tp_grad_kind {
      * node that fails leaves nothing in it to release. */
     bool (*apply)(tp_grad_node *n, const tp_value *g, tp_value *out);
     void (*release)(tp_grad_node *n);               /* forget what was saved; may be NULL */
-    void (*free)(tp_grad_node *n);                  /* fini of the kind's own fields; may be NULL */
+    void (*free)(tp_grad_node *n);                  /* fini of the kind's own fields, what was saved included; may be NULL */
     bool (*leave)(tp_grad_node *n);                 /* the last owner is gone: false: it lives on (found again, or kept by its leaf). May be NULL */
     const char *(*name)(const tp_grad_node *n);     /* "AddBackward0" */
     bool undefined_ok;                              /* apply takes undefined gradients as they are */
@@ -55,6 +55,7 @@ typedef struct tp_grad_kind {
 struct tp_grad_node {
     tp_count  refs;
     bool      released;         /* saved values are gone: a second backward fails */
+    uint8_t   room;             /* node.c: which of its sizes the memory has */
     uint64_t  sequence;
     const tp_grad_kind *kind;
     uint32_t  edge_count, slot_count;
@@ -174,6 +175,11 @@ typedef struct tp_accumulate_node {
     tp_tensor   *leaf;          /* counted */
     pthread_mutex_t lock;
 } tp_accumulate_node;
+
+/* Records a call that was made by a way of its own, below all layers: `result` is given the node that the layer would have
+ * made, or none where nobody wants a gradient. For functional ops with one fresh result. False: the error is set, and the
+ * result is still the caller's. */
+TP_API TP_CHECK bool tp_record_made(const tp_op *op, const tp_value *arg, tp_tensor *result);
 
 /* ---- running backward ---- */
 typedef struct tp_backward_request {

@@ -44,11 +44,14 @@ static void free_autograd(void *self)
     tp_tensor_unref(a->grad);
     tp_tensor_unref(a->view_base);
     tp_tensor_unref(a->tangent);
-    tp_hooks_free(a->hooks);
-    tp_hooks_free(a->post_accumulate);
+    if (a->hooks)
+        tp_hooks_free(a->hooks);
+    if (a->post_accumulate)
+        tp_hooks_free(a->post_accumulate);
     if (a->python)
         tp_value_unref((tp_value){ .tag = TP_HANDLE, .handle = a->python });
-    tp_accumulate_forget(a);
+    if (a->accumulate)
+        tp_accumulate_forget(a);
     tp_grad_node *made_by = a->grad_fn;
     recycle(a);
     tp_grad_node_unref(made_by);
@@ -205,6 +208,19 @@ bool tp_set_history(tp_tensor *t, tp_grad_node *node, uint32_t slot)
     a->requires_grad = false;
     tp_grad_mark(t);
     tp_grad_node_unref(old);
+    return true;
+}
+
+bool tp_give_history(tp_tensor *t, tp_grad_node *taken)
+{
+    tp_autograd *a = tp_autograd_of(t);
+    if (!a) {
+        tp_grad_node_unref(taken);
+        return false;
+    }
+    a->grad_fn = taken;
+    a->slot = 0;
+    t->keys |= TP_LAYER_BIT(TP_LAYER_GRAD);
     return true;
 }
 

@@ -204,6 +204,7 @@ static void slices_release(tp_grad_node *n)
 static void slices_free(tp_grad_node *n)
 {
     copy_slices *c = slices_of(n);
+    slices_release(n);
     tp_value_unref(c->base_size);
     tp_value_unref(c->base_stride);
     tp_value_unref(c->size);

@@ -114,6 +114,35 @@ void tp_node_set_origin(tp_node *n, tp_origin *o)
     tp_origin_unref(old);
 }
 
+bool tp_node_set_name(tp_node *n, const char *name)
+{
+    char *kept = tp_text_in(&n->graph->arena, name, strlen(name));
+    if (!kept || !tp_text_map_put(&n->graph->names.used, name, 1))
+        return tp_fail_memory();
+    n->name = kept;
+    return true;
+}
+
+static void keep_handle(tp_handle **field, tp_handle *h)
+{
+    tp_handle *old = *field;
+    if (h)
+        tp_count_up(&h->refs);
+    *field = h;
+    if (old)
+        tp_value_unref((tp_value){ .tag = TP_HANDLE, .handle = old });
+}
+
+void tp_node_set_type(tp_node *n, tp_handle *type)
+{
+    keep_handle(&n->type, type);
+}
+
+void tp_node_set_meta(tp_node *n, tp_handle *meta)
+{
+    keep_handle(&n->meta, meta);
+}
+
 /* ---- order ---- */
 static void unlink_node(tp_node *n)
 {

@@ -136,6 +136,9 @@ TP_API TP_CHECK bool tp_node_set_arg(tp_node *n, uint32_t i, tp_value v);       
 TP_API void tp_node_set_target(tp_node *n, tp_target target);
 TP_API void tp_node_set_fact(tp_node *n, tp_value fact);                        /* borrows and counts */
 TP_API void tp_node_set_origin(tp_node *n, tp_origin *o);                       /* borrows and counts; NULL is fine */
+TP_API TP_CHECK bool tp_node_set_name(tp_node *n, const char *name);            /* as it is: the caller knows that it is free */
+TP_API void tp_node_set_type(tp_node *n, tp_handle *type);                      /* these two borrow and count; NULL is fine */
+TP_API void tp_node_set_meta(tp_node *n, tp_handle *meta);
 TP_API void tp_node_move_before(tp_node *at, tp_node *n);                       /* n leaves its place and stands before `at` */
 TP_API void tp_node_erase(tp_node *n);                                          /* must have no users */
 /* Every reader of `old` for which `choose` (may be NULL) says yes reads `fresh` instead; how many, -1: no memory. */

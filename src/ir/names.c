@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "ir/graph.h"
 
 /* Names that generated Python code could not use, or uses itself. Sorted. */
@@ -40,29 +41,27 @@ static int compare_words(const void *key, const void *item)
     return strcmp(key, *(const char *const *)item);
 }
 
-static bool is_taken(const tp_graph *g, const char *name)
+/* A name that ends in a number is no word. */
+static bool is_word(const char *name)
 {
-    uint64_t one;
-    return tp_text_map_get(&g->names.used, name, &one) ||
-           bsearch(name, taken_words, TP_COUNT(taken_words), sizeof *taken_words, compare_words);
+    return bsearch(name, taken_words, TP_COUNT(taken_words), sizeof *taken_words, compare_words);
 }
 
 /* Runs of anything but letters, digits and underscores become one underscore; a digit does not come first. */
-static void make_legal(const char *wish, tp_text *out)
+static size_t make_legal(const char *wish, char *out)
 {
+    char *at = out;
     bool gap = false;
     if (isdigit((unsigned char)*wish))
-        tp_text_put(out, "_", 1);
+        *at++ = '_';
     for (; *wish; wish++) {
         bool plain = (unsigned char)*wish < 128 && (isalnum((unsigned char)*wish) || *wish == '_');
-        if (plain)
-            tp_text_put(out, wish, 1);
-        else if (!gap)
-            tp_text_put(out, "_", 1);
+        if (plain || !gap)
+            *at++ = plain ? *wish : '_';
         gap = !plain;
     }
-    if (!out->length)
-        tp_text_add(out, "_unnamed");
+    *at = 0;
+    return at > out ? (size_t)(at - out) : strlen(strcpy(out, "_unnamed"));
 }
 
 /* Where the number of "stem_12" begins; the length when it has none. */
@@ -74,28 +73,47 @@ static size_t number_at(const char *name, size_t length)
     return at < length && at > 0 && name[at - 1] == '_' ? at : length;
 }
 
+/* stem_number, in `out`, which has room for it. Printing it with the format machinery was a third of making a node. */
+static void write_numbered(char *out, const char *stem, size_t length, uint64_t number)
+{
+    char digit[20];
+    int count = 0;
+    do
+        digit[count++] = (char)('0' + number % 10);
+    while (number /= 10);
+    memcpy(out, stem, length);
+    out[length++] = '_';
+    while (count)
+        out[length++] = digit[--count];
+    out[length] = 0;
+}
+
 const char *tp_graph_name(tp_graph *g, const char *wish)
 {
-    tp_text name = { 0 }, stem = { 0 };
-    const char *kept = NULL;
-    make_legal(wish, &name);
-    size_t at = number_at(tp_text_read(&name), name.length);
-    uint64_t number = at < name.length ? strtoull(name.at + at, NULL, 10) : 0;
-    tp_text_put(&stem, tp_text_read(&name), at < name.length ? at - 1 : at);
+    char few[128], *name = few;
+    size_t room = strlen(wish) + 48;            /* "_unnamed", an underscore before a digit, a number behind */
+    if (room > sizeof few && !(name = tp_alloc(room)))
+        return NULL;
+    size_t length = make_legal(wish, name), at = number_at(name, length), stem_length = at < length ? at - 1 : length;
+    uint64_t number = at < length ? strtoull(name + at, NULL, 10) : 0, one;
+    char end = name[stem_length];
+    name[stem_length] = 0;
     if (!number)
-        (void)tp_text_map_get(&g->names.base, tp_text_read(&stem), &number);
-    while (!name.failed && !stem.failed && is_taken(g, tp_text_read(&name))) {
-        tp_text_fini(&name);
-        name = (tp_text){ 0 };
-        tp_text_add(&name, "%s_%llu", tp_text_read(&stem), (unsigned long long)++number);
+        (void)tp_text_map_get(&g->names.base, name, &number);
+    name[stem_length] = end;
+    if (at == length && is_word(name))
+        write_numbered(name, name, stem_length, ++number);
+    while (tp_text_map_get(&g->names.used, name, &one))
+        write_numbered(name, name, stem_length, ++number);
+    const char *kept = NULL;
+    if (tp_text_map_put(&g->names.used, name, 1) && (kept = tp_text_in(&g->arena, name, strlen(name)))) {
+        name[stem_length] = 0;
+        if (!tp_text_map_put(&g->names.base, name, number))
+            kept = NULL;
     }
-    if (name.failed || stem.failed)
-        (void)tp_fail_memory();
-    else if (tp_text_map_put(&g->names.used, name.at, 1) && tp_text_map_put(&g->names.base, tp_text_read(&stem), number))
-        kept = tp_text_in(&g->arena, name.at, name.length);
-    tp_text_fini(&name);
-    tp_text_fini(&stem);
-    return kept;
+    if (name != few)
+        tp_free(name);
+    return kept ? kept : tp_fail_memory();
 }
 
 /* "__add__" is add; "addMM" is add_mm; capitals become small. */

@@ -1,6 +1,8 @@
 /* copy.c - copies as tile programs without a step. */
 #include "ops/copy.h"
 
+#include <string.h>
+
 #include "tile/tile.h"
 
 static const tp_tile_program from_input = { .input_count = 1, .register_count = 1, .output_count = 1 };
@@ -16,12 +18,34 @@ static void place(const tp_tensor *t, int ndim, const int64_t *size, tp_tile_ope
     *operand = (tp_tile_operand){ tp_tensor_data(t), t->dtype, stride };
 }
 
+/* Bytes that may be moved as they are, with no loop built: the same type, a small row-major target, and a source that is the
+ * same, or one row for all of them, as a bias is. */
+enum { SMALL_COPY = 2048 };
+
+static bool moved(tp_tensor *to, const tp_tensor *from)
+{
+    size_t bytes = (size_t)to->numel * tp_dtype_bytes((tp_dtype)to->dtype);
+    if (to->dtype != from->dtype || bytes > SMALL_COPY || !(to->keys & from->keys & TP_KEY_CONTIGUOUS))
+        return false;
+    if (from->numel == to->numel) {
+        memmove(tp_tensor_data(to), tp_tensor_data(from), bytes);
+        return true;
+    }
+    size_t row = (size_t)from->numel * tp_dtype_bytes((tp_dtype)to->dtype);
+    if (!to->ndim || !from->ndim || from->size[from->ndim - 1] != from->numel || to->size[to->ndim - 1] != from->numel ||
+        to->storage == from->storage)
+        return false;
+    for (size_t at = 0; at < bytes; at += row)
+        memcpy((char *)tp_tensor_data(to) + at, tp_tensor_data(from), row);
+    return true;
+}
+
 /* A conversion computes in the type it reads: an i64 reaches an f16 in one rounding. */
 void tp_copy(tp_tensor *to, const tp_tensor *from)
 {
     int64_t stride[2][TP_MAX_DIMS];
     tp_tile_loop loop = { .ndim = to->ndim, .compute = (uint8_t)tp_tile_compute((tp_dtype)from->dtype), .size = to->size };
-    if (!to->numel)
+    if (!to->numel || moved(to, from))
         return;
     place(to, to->ndim, to->size, &loop.operand[0], stride[0]);
     place(from, to->ndim, to->size, &loop.operand[1], stride[1]);
@@ -34,6 +58,8 @@ void tp_fill(tp_tensor *to, tp_scalar value)
     tp_tile_loop loop = { .ndim = to->ndim, .compute = (uint8_t)tp_tile_compute((tp_dtype)to->dtype), .size = to->size, .scalar = &value };
     if (!to->numel)
         return;
+    if (to->dtype == TP_b8)
+        value = tp_scalar_int(!tp_scalar_is_zero(value));       /* 2^40 would be cut to 32 bits, all zero */
     place(to, to->ndim, to->size, &loop.operand[0], stride);
     tp_tile_run(&from_scalar, &loop);
 }

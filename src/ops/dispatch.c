@@ -30,6 +30,9 @@ static bool hand_over(uint32_t todo, const tp_op *op, const tp_value *arg, tp_va
     tp_thread *self = &tp_self;
     if (TP_LIKELY(!(todo &= TP_ALL_LAYERS & ~TP_LAYER_BIT(TP_LAYER_KERNEL))))
         return tp_run_bottom(op, arg, result);
+    /* A composite is opened at autograd's place even when nothing wants a gradient: whoever is below sees its pieces. */
+    if (op->kind == TP_LIKE_COMPOSITE && op->open)
+        todo |= self->allowed & TP_LAYER_BIT(TP_LAYER_GRAD);
 
     const tp_layer *layer = tp_the_runtime.layer[31 - __builtin_clz(todo)];
     if (!layer)
@@ -72,19 +75,30 @@ bool tp_call_open(const tp_op *op, const tp_value *arg, tp_value *result)
     return op->open(op, arg, result);
 }
 
-/* Work of a tensor without memory: its geometry alone. */
-static bool is_meta(const tp_op *op, const tp_value *arg)
+/* What the arguments say of the work to come. */
+typedef struct survey {
+    bool    meta;               /* a tensor without memory, or its device, is among them: geometry alone */
+    int64_t elements;           /* of all tensors */
+} survey;
+
+static survey look_at(const tp_op *op, const tp_value *arg)
 {
+    survey s = { 0 };
     for (int i = 0; i < op->arg_count; i++) {
-        if (arg[i].tag == TP_TENSOR && arg[i].tensor->device.type != TP_CPU)
-            return true;
-        if (arg[i].tag == TP_DEVICE && arg[i].device.type != TP_CPU)
-            return true;
-        if (arg[i].tag == TP_LIST && arg[i].list->count && arg[i].list->item[0].tag == TP_TENSOR &&
-            arg[i].list->item[0].tensor->device.type != TP_CPU)
-            return true;
+        if (arg[i].tag == TP_TENSOR) {
+            s.meta |= arg[i].tensor->device.type != TP_CPU;
+            s.elements += arg[i].tensor->numel;
+        } else if (arg[i].tag == TP_DEVICE) {
+            s.meta |= arg[i].device.type != TP_CPU;
+        } else {
+            for (uint32_t k = 0; k < tp_length(arg[i]); k++) {
+                const tp_tensor *t = tp_as_tensor(arg[i].list->item[k]);
+                s.meta |= t && t->device.type != TP_CPU;
+                s.elements += t ? t->numel : 0;
+            }
+        }
     }
-    return false;
+    return s;
 }
 
 /* ---- long work runs without the GIL ---- */
@@ -100,11 +114,6 @@ static void each_tensor(const tp_op *op, const tp_value *arg, void (*visit)(tp_t
     }
 }
 
-static void count_elements(tp_tensor *t, void *user)
-{
-    *(int64_t *)user += t->numel;
-}
-
 static void hold(tp_tensor *t, void *user)
 {
     (void)user;
@@ -118,14 +127,12 @@ static void drop(tp_tensor *t, void *user)
 }
 
 /* More than about 20 microseconds of work that calls nothing but itself. */
-static bool is_long(const tp_op *op, const tp_value *arg)
+static bool is_long(const tp_op *op, int64_t elements)
 {
     const tp_op *base = op->base ? op->base : op;
-    if (!tp_the_runtime.python.release_gil || !(base->kernel || base->pointwise || base->reducing) || (op->flags & TP_OP_RUNTIME))
-        return false;
-    int64_t elements = 0;
-    each_tensor(op, arg, count_elements, &elements);
-    return elements > (op->kind == TP_LIKE_CONTRACTION ? 1 << 14 : 1 << 16) && tp_the_runtime.python.may_touch();
+    return elements > (op->kind == TP_LIKE_CONTRACTION ? 1 << 14 : 1 << 16) && tp_the_runtime.python.release_gil &&
+           (base->kernel || base->pointwise || base->reducing) && !(op->flags & TP_OP_RUNTIME) &&
+           tp_the_runtime.python.may_touch();
 }
 
 /* The arguments are held by a plain count taken first, so nothing inside comes near the steps that need the GIL. */
@@ -142,7 +149,8 @@ static bool run_released(const tp_op *op, const tp_value *arg, tp_value *result)
 
 bool tp_run_bottom(const tp_op *op, const tp_value *arg, tp_value *result)
 {
-    if (TP_UNLIKELY(is_meta(op, arg)) && !(op->flags & TP_OP_RUNTIME) && op->kind != TP_LIKE_VIEW && op->kind != TP_LIKE_COMPOSITE)
+    survey s = look_at(op, arg);
+    if (TP_UNLIKELY(s.meta) && !(op->flags & TP_OP_RUNTIME) && op->kind != TP_LIKE_VIEW && op->kind != TP_LIKE_COMPOSITE)
         return tp_run_meta(op, arg, result);
-    return TP_UNLIKELY(is_long(op, arg)) ? run_released(op, arg, result) : op->run(op, arg, result);
+    return TP_UNLIKELY(is_long(op, s.elements)) ? run_released(op, arg, result) : op->run(op, arg, result);
 }

@@ -28,6 +28,8 @@ typedef enum tp_layer_id {
 } tp_layer_id;
 
 #define TP_LAYER_BIT(id) (1u << (id))
+_Static_assert(TP_KEYS_OF_ALIAS == (TP_LAYER_BIT(TP_LAYER_FAKE) | TP_LAYER_BIT(TP_LAYER_TRACE_R) | TP_LAYER_BIT(TP_LAYER_TRANSFORM)),
+               "tensor.h names these bits by number");
 #define TP_ALL_LAYERS (TP_LAYER_BIT(TP_LAYER_COUNT) - 1)
 
 typedef struct tp_layer {

@@ -29,7 +29,8 @@ tp_value tp_value_joined_ints(const tp_ints *l)
 
 tp_ints tp_ints_read(tp_value v, int want, bool *bad)
 {
-    tp_ints l = { .count = 0 };
+    tp_ints l;
+    l.count = 0;
     if (v.tag != TP_NONE && (l.count = tp_as_ints(v, l.item, TP_MAX_DIMS, want)) < 0) {
         l.count = 0;
         *bad = true;
@@ -157,6 +158,14 @@ tp_dtype tp_promoted(const tp_value *arg, uint32_t mask, bool to_float)
 }
 
 /* ---- lists ---- */
+
+/* What is used of a list; the struct has room for many more. */
+static void copy_list(tp_ints *to, const tp_ints *from)
+{
+    to->count = from->count;
+    memcpy(to->item, from->item, (size_t)tp_int_min(from->count, TP_MAX_DIMS) * sizeof *to->item);
+}
+
 void tp_ints_join(tp_ints *l, const tp_ints *more)
 {
     for (int i = 0; i < more->count && i < TP_MAX_DIMS; i++)
@@ -175,7 +184,8 @@ int64_t tp_ints_at(const tp_ints *l, int64_t i, bool *bad)
 
 tp_ints tp_ints_slice(const tp_ints *l, int64_t low, int64_t high)
 {
-    tp_ints out = { .count = 0 };
+    tp_ints out;
+    out.count = 0;
     int64_t n = tp_int_min(l->count, TP_MAX_DIMS);
     low = low < 0 ? tp_int_max(low + n, 0) : low;
     high = high < 0 ? high + n : tp_int_min(high, n);
@@ -286,8 +296,9 @@ tp_syms tp_syms_reduced(const tp_syms *sizes, const tp_ints *dims, bool keepdim,
 
 tp_ints tp_ints_broadcast(const tp_ints *a, const tp_ints *b, bool *bad)
 {
-    tp_ints out = *a;
-    if (!tp_broadcast(&out.count, out.item, b->count, b->item)) {
+    tp_ints out;
+    copy_list(&out, a);
+    if (*bad || !tp_broadcast(&out.count, out.item, b->count, b->item)) {
         out.count = 0;
         *bad = true;
     }
@@ -333,6 +344,7 @@ tp_ints tp_ints_infer(const tp_ints *sizes, int64_t numel, bool *bad)
     tp_ints out = *sizes;
     int unknown = -1;
     int64_t known = 1;
+    bool empty = false, wide = false;
     for (int i = 0; i < out.count && !*bad; i++) {
         if (out.item[i] == -1 && unknown >= 0)
             *bad = !tp_fail(TP_ERR_RUNTIME, "only one dimension can be inferred");
@@ -340,12 +352,18 @@ tp_ints tp_ints_infer(const tp_ints *sizes, int64_t numel, bool *bad)
             unknown = i;
         else if (out.item[i] < 0)
             *bad = fail_dimension(sizes, i);
+        else if (out.item[i] == 0)
+            empty = true;
         else
-            known *= out.item[i];
+            wide |= __builtin_mul_overflow(known, out.item[i], &known);
     }
     if (*bad)
         return out;
-    if (unknown >= 0 && known == 0 && numel == 0) {
+    known = empty ? 0 : known;
+    if (wide && !empty) {
+        fail_shape(sizes, numel);
+        *bad = true;
+    } else if (unknown >= 0 && known == 0 && numel == 0) {
         fail_ambiguous(sizes);
         *bad = true;
     } else if (unknown >= 0 && known > 0 && numel % known == 0) {
@@ -370,8 +388,9 @@ static void fail_expand(const tp_ints *have, const tp_ints *want, int dim, int64
 
 tp_ints tp_ints_expanded(const tp_ints *have, const tp_ints *want, bool *bad)
 {
-    tp_ints out = *want;
+    tp_ints out;
     int shift = want->count - have->count;
+    copy_list(&out, want);
     if (shift < 0) {
         if (!*bad)
             *bad = !tp_fail(TP_ERR_RUNTIME, "expand: the number of sizes provided (%d) must be greater or equal to the number of dimensions in "
@@ -411,7 +430,8 @@ bool tp_ints_distinct(const tp_ints *l)
 
 tp_ints tp_ints_sorted(const tp_ints *dims, int64_t ndim, bool *bad)
 {
-    tp_ints out = { .count = 0 };
+    tp_ints out;
+    out.count = 0;
     uint64_t mask = dims->count ? dims_mask((int)ndim, dims, bad) : 0;
     for (int i = 0; i < ndim; i++)
         if (mask >> i & 1)

@@ -44,9 +44,38 @@ tp_value tp_value_string(const char *text, size_t length)
     return (tp_value){ .tag = TP_STRING, .string = s };
 }
 
+/* Lists of a few sizes are made with every recorded call: they are recycled per thread. */
+enum { FREE_SLOT = 5, MOST_FREE = 64, SHORT_LIST = 4 };
+
+static tp_list *fresh_list(size_t count)
+{
+    tp_thread *self = &tp_self;
+    tp_list *l = count <= SHORT_LIST ? self->free_list[FREE_SLOT] : NULL;
+    if (!l || atomic_load_explicit(&tp_the_runtime.allocation_fuse, memory_order_relaxed) >= 0)
+        return tp_alloc(sizeof *l + (count > SHORT_LIST || TP_WATCHED ? count : SHORT_LIST) * sizeof *l->item);
+    self->free_list[FREE_SLOT] = *(void **)(void *)l;
+    self->free_count[FREE_SLOT]--;
+    tp_count_allocation(1);
+    return l;
+}
+
+static void recycle_list(tp_list *l)
+{
+    tp_thread *self = &tp_self;
+    if (TP_WATCHED || l->count > SHORT_LIST || self->free_count[FREE_SLOT] >= MOST_FREE) {
+        tp_free(l);
+        return;
+    }
+    tp_thread_note_end();
+    *(void **)(void *)l = self->free_list[FREE_SLOT];
+    self->free_list[FREE_SLOT] = l;
+    self->free_count[FREE_SLOT]++;
+    tp_count_allocation(-1);
+}
+
 tp_list *tp_list_new(size_t count)
 {
-    tp_list *l = tp_alloc(sizeof *l + count * sizeof *l->item);
+    tp_list *l = fresh_list(count);
     if (!l)
         return NULL;
     atomic_init(&l->refs, 1);
@@ -145,7 +174,7 @@ void tp_value_unref_slow(tp_value v)
     case TP_LIST: case TP_TUPLE: case TP_DICT: case TP_SLICE:
         if (atomic_load_explicit(&v.list->refs, memory_order_relaxed) >= 0 && tp_count_down(&v.list->refs)) {
             tp_values_unref(v.list->item, v.list->count);
-            tp_free(v.list);
+            recycle_list(v.list);
         }
         break;
     default: break;
@@ -260,46 +289,16 @@ uint64_t tp_value_hash(tp_value v)
 
 /* ---- printing ---- */
 
-/* Python's repr of a float: the shortest digits that read back; `point`: always with a point or an exponent. */
-static void print_double(double f, bool point, tp_text *out)
-{
-    char digits[40];
-    if (isnan(f) || isinf(f)) {
-        tp_text_add(out, "%s", isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
-        return;
-    }
-    for (int precision = 1; precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, f);
-        double back;
-        if (sscanf(digits, "%lf", &back) == 1 && back == f)
-            break;
-    }
-    double size = fabs(f);
-    if (size != 0 && (size < 1e-4 || size >= 1e16)) {       /* "%g" may have chosen the other form */
-        for (int precision = 0; precision <= 16; precision++) {
-            double back;
-            snprintf(digits, sizeof digits, "%.*e", precision, f);
-            if (sscanf(digits, "%lf", &back) == 1 && back == f)
-                break;
-        }
-        tp_text_add(out, "%s", digits);
-        return;
-    }
-    if (strchr(digits, 'e'))
-        snprintf(digits, sizeof digits, point ? "%.1f" : "%.0f", f);
-    tp_text_add(out, strpbrk(digits, ".e") || !point ? "%s" : "%s.0", digits);
-}
-
 /* (1+2j), and 2j when the real part is plain zero; whole parts have no point. */
 static void print_complex(const tp_c128 *z, tp_text *out)
 {
     bool real = z->re != 0 || signbit(z->re);
     if (real) {
         tp_text_add(out, "(");
-        print_double(z->re, false, out);
+        tp_text_add_double(out, z->re, false);
         tp_text_add(out, "%s", signbit(z->im) && !isnan(z->im) ? "" : "+");
     }
-    print_double(z->im, false, out);
+    tp_text_add_double(out, z->im, false);
     tp_text_add(out, real ? "j)" : "j");
 }
 
@@ -349,7 +348,7 @@ void tp_value_print(tp_value v, tp_text *out)
     case TP_BOOL:         tp_text_add(out, "%s", v.b ? "True" : "False"); break;
     case TP_INT:          tp_text_add(out, "%lld", LL(v.i)); break;
     case TP_SYM:          tp_sym_print((tp_sym){ v.sym }, out); break;
-    case TP_FLOAT:        print_double(v.f, true, out); break;
+    case TP_FLOAT:        tp_text_add_double(out, v.f, true); break;
     case TP_COMPLEX:      print_complex(v.complex, out); break;
     case TP_TENSOR:       tp_text_add(out, "tensor(...)"); break;
     case TP_DTYPE_VALUE:  tp_text_add(out, "torch.%s", tp_dtypes[v.i].python); break;

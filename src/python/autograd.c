@@ -245,25 +245,10 @@ static PyObject *node_getattro(PyObject *self, PyObject *name)
 
 /* ---- hooks ---- */
 
-static void callable_free(tp_handle *h)
+static void drop_handle(tp_handle *h)
 {
-    PyGILState_STATE state = PyGILState_Ensure();
-    Py_DECREF((PyObject *)h->object);
-    PyGILState_Release(state);
-    tp_free(h);
-}
-
-static const tp_handle_type callable_type = { .free = callable_free };
-
-tp_handle *face_handle_new(PyObject *object)
-{
-    tp_handle *h = tp_alloc(sizeof *h);
-    if (!h)
-        return NULL;
-    atomic_init(&h->refs, 1);
-    h->type = &callable_type;
-    h->object = Py_NewRef(object);
-    return h;
+    if (h)
+        tp_value_unref((tp_value){ .tag = TP_HANDLE, .handle = h });
 }
 
 static PyObject *values_tuple(const tp_value *value, size_t count)
@@ -385,12 +370,10 @@ static PyObject *add_hook(tp_hook **list, PyObject *callable, hook_call *call)
     tp_handle *h = face_handle_new(callable);
     int64_t id = (int64_t)atomic_fetch_add(&tp_the_runtime.sequence, 1);
     if (!h || !tp_hook_add(list, id, h, call, false)) {
-        if (h && atomic_fetch_sub(&h->refs, 1) == 1)
-            callable_free(h);
+        drop_handle(h);
         return face_raise();
     }
-    if (atomic_fetch_sub(&h->refs, 1) == 1)     /* the list counts it now */
-        callable_free(h);
+    drop_handle(h);                             /* the list counts it now */
     return PyLong_FromLongLong(id);
 }
 
@@ -482,8 +465,7 @@ int face_set_backward_hooks(PyObject *tensor, PyObject *value)
         face_raise();
         return -1;
     }
-    if (old && atomic_fetch_sub(&old->refs, 1) == 1)
-        callable_free(old);
+    drop_handle(old);
     return 0;
 }
 
@@ -551,7 +533,7 @@ static tp_tensor *one_like(const tp_tensor *t)
             tp_scalar_write(tp_scalar_int(1), tp_tensor_data(one), (tp_dtype)t->dtype);
         return one;
     }
-    tp_value arg[6] = { tp_of_tensor(t), tp_none(), tp_none(), tp_none(), tp_none(), tp_of_format(TP_FORMAT_PRESERVE) }, result;
+    tp_value arg[6] = { tp_of_tensor(t), tp_none(), tp_none(), tp_none(), tp_bool(false), tp_of_format(TP_FORMAT_PRESERVE) }, result;
     return tp_call(op, arg, &result) ? result.tensor : NULL;
 }
 
@@ -581,6 +563,15 @@ static PyObject *accumulated(PyObject *inputs, tp_value *captured)
     return ok ? PyTuple_New(0) : face_raise();
 }
 
+static PyObject *run_backward(PyObject *module, PyObject *args);
+
+PyObject *face_run_backward(PyObject *tensors, PyObject *grads, bool keep, bool create, PyObject *inputs)
+{
+    PyObject *all = Py_BuildValue("(OOiiOii)", tensors, grads, keep, create, inputs, 1, 0), *result = all ? run_backward(NULL, all) : NULL;
+    Py_XDECREF(all);
+    return result;
+}
+
 /* run_backward(tensors, grad_tensors, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad) */
 static PyObject *run_backward(PyObject *module, PyObject *args)
 {
@@ -590,6 +581,9 @@ static PyObject *run_backward(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!pp|O!pp", &PyTuple_Type, &tensors, &PyTuple_Type, &grads, &keep, &create, &PyTuple_Type, &inputs,
                           &unreachable, &accumulate))
         return NULL;
+    if ((!inputs || accumulate) && tp_self.transforms)
+        return PyErr_Format(PyExc_RuntimeError, "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
+                            "functorch.vjp instead or call backward() outside of functorch transforms.");
     Py_ssize_t roots = PyTuple_GET_SIZE(tensors), wanted = inputs ? PyTuple_GET_SIZE(inputs) : 0;
     if (PyTuple_GET_SIZE(grads) != roots)
         return PyErr_Format(PyExc_RuntimeError, "got %zd tensors and %zd gradients", roots, PyTuple_GET_SIZE(grads));

@@ -155,10 +155,27 @@ static bool device_exists(const signature *s, const call_frame *f)
     return true;
 }
 
+/* Where someone looks on, a factory called from Python names its device, and that its memory is not pinned. */
+static void complete_options(const signature *s, call_frame *f)
+{
+    if (TP_LIKELY(s->options < 0 || !tp_self.active))
+        return;
+    bool of_tensor = s->op->arg_count && s->op->arg[0].type == TP_TYPE_TENSOR;
+    for (int i = s->options; i < s->op->arg_count; i++) {
+        if (f->value[i].tag != TP_NONE)
+            continue;
+        if (s->op->arg[i].type == TP_TYPE_DEVICE && !of_tensor)
+            f->value[i] = tp_of_device((tp_device){ TP_CPU, -1 });
+        else if (strcmp(s->op->arg[i].name, "pin_memory") == 0)
+            f->value[i] = tp_bool(false);
+    }
+}
+
 PyObject *face_run_signature(op_set *set, const signature *s, call_frame *f, PyObject *out, bool requires_grad)
 {
     if (!device_exists(s, f))
         return NULL;
+    complete_options(s, f);
     PyObject *result = out ? run_out(set, s, f, out) : run_boxed(set, s->op, f->value);
     if (!requires_grad || !result)
         return result;

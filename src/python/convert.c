@@ -3,6 +3,7 @@
  * A conversion borrows from the Python argument wherever it can: tensors, and lists in the frame on the caller's stack. */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "python/face.h"
 
 void face_frame_init(call_frame *f)
@@ -411,7 +412,7 @@ static void handle_free(tp_handle *h)
     PyGILState_STATE state = PyGILState_Ensure();
     Py_DECREF((PyObject *)h->object);
     PyGILState_Release(state);
-    PyMem_RawFree(h);
+    tp_free(h);
 }
 
 static bool handle_equal(const tp_handle *a, const tp_handle *b)
@@ -454,17 +455,21 @@ static const tp_handle_type handle_type = {
     .free = handle_free, .equal = handle_equal, .hash = handle_hash, .repr = handle_repr, .name = handle_name,
 };
 
-static int to_handle(call_frame *f, PyObject *o, tp_value *out)
+tp_handle *face_handle_new(PyObject *object)
 {
-    tp_handle *h = PyMem_RawMalloc(sizeof *h);
-    if (!h) {
-        PyErr_NoMemory();
-        return -1;
-    }
+    tp_handle *h = tp_alloc(sizeof *h);
+    if (!h)
+        return NULL;
     atomic_init(&h->refs, 1);
     h->type = &handle_type;
-    h->object = Py_NewRef(o);
-    return own(f, (tp_value){ .tag = TP_HANDLE, .handle = h }, out);
+    h->object = Py_NewRef(object);
+    return h;
+}
+
+static int to_handle(call_frame *f, PyObject *o, tp_value *out)
+{
+    tp_handle *h = face_handle_new(o);
+    return own(f, h ? (tp_value){ .tag = TP_HANDLE, .handle = h } : tp_none(), out);
 }
 
 int face_guess_value(call_frame *f, PyObject *o, tp_value *out)

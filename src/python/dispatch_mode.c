@@ -18,8 +18,7 @@ static PyObject *boxed_args(const tp_op *op, const tp_value *arg, int from, int 
     return tuple;
 }
 
-/* Trailing arguments that have their default are not shown; those by name only go into kwargs. */
-static bool show_args(const tp_op *op, const tp_value *arg, PyObject **args, PyObject **kwargs)
+bool face_show_args(const tp_op *op, const tp_value *arg, PyObject **args, PyObject **kwargs)
 {
     int positional = 0, shown;
     while (positional < op->arg_count && !op->arg[positional].keyword_only)
@@ -194,7 +193,7 @@ static bool dispatch_call(const tp_op *op, const tp_value *arg, tp_value *result
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *args, *kwargs, *given = NULL;
     bool ok = false, asked = true;
-    if (show_args(op, arg, &args, &kwargs)) {
+    if (face_show_args(op, arg, &args, &kwargs)) {
         given = ask_everybody(op, args, kwargs, &asked);
         Py_DECREF(args);
         Py_DECREF(kwargs);

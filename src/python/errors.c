@@ -51,3 +51,10 @@ PyObject *face_unimplemented(const char *what)
     PyErr_Format(PyExc_NotImplementedError, "%s is not implemented in Taper yet", what);
     return NULL;
 }
+
+PyObject *face_import(const char *module)
+{
+    char name[128];
+    PyOS_snprintf(name, sizeof name, "%s.%s", face.package, module);
+    return PyImport_ImportModule(name);
+}

@@ -71,11 +71,27 @@ struct face_state {
     tensor_object *free_wrapper;    /* linked through `tensor` */
     int free_wrapper_count;
     PyObject *function_sets, *method_sets, *nn_sets;    /* dicts: name -> op_set */
+    struct capture_state *capture;  /* owned, capture/frame311.c: NULL until the frame hook is first used */
     tp_print_options print_options;
     bool print_options_set;     /* false: the defaults */
     struct op_set *slot_set[64];    /* borrowed from the dicts: what operators call, NULL until first used */
     const tp_op *slot_op[8];    /* borrowed: what the plain operators call */
-    PyObject *module_slow, *module_hooks[FACE_HOOK_DICTS], *module_hook_names[FACE_HOOK_DICTS], *name_forward, *name_compiled;
+    struct face_tree *pytree;   /* owned: pytree.c */
+    PyTypeObject *grad_level;   /* transforms.c */
+    const tp_op *op_add_inplace;    /* borrowed: what optimisers call */
+    PyObject *module_slow, *module_hooks[FACE_HOOK_DICTS], *module_hook_names[FACE_HOOK_DICTS], *name_forward, *name_compiled,
+             *name_getattribute;
+    PyObject *usual_getattribute;   /* borrowed: object.__getattribute__ */
+    struct fx_state {           /* fx.h: types, and what the package's fx registers */
+        PyTypeObject *node, *graph, *nodes, *nodes_iterator, *users, *insert_point;    /* counted */
+        PyObject *graph_class;      /* counted: fx.Graph; NULL until fx is imported, as the ones below */
+        PyObject *list, *dict;      /* counted: immutable_list, immutable_dict */
+        PyObject *side_effects;     /* counted: set of callables that may not be dropped */
+        PyObject *tensor_meta;      /* counted: makes meta["tensor_meta"] of a tensor */
+        PyObject *builtins;         /* counted dict: function -> index among tp_builtins */
+        PyObject *builtin_objects;  /* counted list: the functions by index; None: not found */
+        PyObject *name_owner;       /* counted: interned "_owning_module" */
+    } fx;
     const tp_op *op_select, *op_slice, *op_unsqueeze, *op_alias, *op_index, *op_index_put, *op_copy, *op_fill, *op_expand,
                 *op_view;       /* borrowed, NULL where this build has none: what indexing calls */
 };
@@ -87,6 +103,7 @@ PyObject *face_raise(void);                         /* the error of this thread 
 PyObject *face_raise_keeping(PyObject *result);     /* as face_raise, dropping `result`, which may be NULL */
 void *face_foreign(void);                           /* a Python exception is set: carry the fact upwards; NULL */
 PyObject *face_unimplemented(const char *what);
+PyObject *face_import(const char *module);          /* a module of the package by its name in there */
 
 /* ---- tensor_type.c, wrap.c ---- */
 static inline bool face_is_fast(PyObject *o) { return Py_TYPE(o) == face.tensor || Py_TYPE(o) == face.parameter; }
@@ -169,6 +186,7 @@ bool face_note_overloaded(call_frame *f, PyObject *o);  /* true when `o` overrid
 int face_guess_value(call_frame *f, PyObject *o, tp_value *out);
 PyObject *face_from_value(tp_value taken);          /* lists become lists */
 PyObject *face_from_scalar(tp_scalar s);
+tp_handle *face_handle_new(PyObject *object);       /* counts the object; NULL: an error is set */
 bool face_read_int(PyObject *o, int64_t *out);      /* false: exception set */
 
 /* ---- parse.c ---- */
@@ -252,16 +270,23 @@ PyObject *face_args_tuple(PyObject *self, PyObject *const *args, Py_ssize_t coun
 
 /* ---- the rest of the faces ---- */
 bool face_dispatch_init(PyObject *module);          /* dispatch_mode.c */
+/* The arguments of a call as Python shows them: trailing defaults dropped, keyword-only ones by name. False: exception set. */
+bool face_show_args(const tp_op *op, const tp_value *arg, PyObject **args, PyObject **kwargs);
 bool face_unbox_results(const tp_op *op, PyObject *given, tp_value *result);   /* owned; false: exception set */
 bool face_ops_init(PyObject *module);               /* ops_namespace.c: torch.ops */
 const char *face_node_title(const char *full);         /* autograd.c: a node's name without its namespace */
+bool face_make_fx_init(PyObject *module);              /* make_fx.c */
+bool face_transforms_init(PyObject *module);           /* transforms.c: torch.func */
 bool face_op_table_init(PyObject *module);             /* op_table.c */
 bool face_module_call_init(PyObject *module);          /* module_call.c */
+bool face_optimizer_init(PyObject *module);            /* optimizer_step.c */
 PyObject *face_overload(const tp_op *op);           /* the OpOverload of an op, one object while it lives */
 const tp_op *face_overload_op(PyObject *o);         /* NULL: not an OpOverload */
 bool face_library_init(PyObject *module);           /* library.c */
 bool face_storage_init(PyObject *module);           /* storage_type.c */
 PyObject *face_storage(tp_storage *s, tp_device device);
+bool face_archive_init(PyObject *module);           /* serialization.c */
+bool face_pickle_init(PyObject *module);            /* serialization_pickle.c */
 bool face_generator_init(PyObject *module);         /* generator_type.c */
 struct tp_generator *face_generator_of(PyObject *o);  /* borrowed */
 PyObject *face_generator(struct tp_generator *g);    /* takes a count of its own */
@@ -274,9 +299,10 @@ int face_traverse_autograd(const tp_tensor *t, visitproc visit, void *arg);
 int face_traverse_saved(const struct tp_saved *s, uint32_t count, visitproc visit, void *arg);
 int face_function_traverse(struct tp_grad_node *n, visitproc visit, void *arg);
 bool face_saved_init(PyObject *module);             /* autograd_saved.c */
+/* Gradients of tensors by inputs, None where unreachable; grads has tensors, or None for ones. */
+PyObject *face_run_backward(PyObject *tensors, PyObject *grads, bool keep, bool create, PyObject *inputs);
 PyObject *face_node(struct tp_grad_node *n);        /* grad_fn as Python sees it; NULL is None */
 struct tp_grad_node *face_node_of(PyObject *o);     /* borrowed */
-tp_handle *face_handle_new(PyObject *object);       /* counts the object; NULL: an error is set */
 PyObject *face_backward_hooks(PyObject *tensor);
 int face_set_backward_hooks(PyObject *tensor, PyObject *value);
 bool face_functions_of_module_init(PyObject *module);   /* functions.c: tensor, set_grad_enabled, … */
@@ -292,7 +318,9 @@ tp_storage *face_storage_of(PyObject *o);           /* borrowed; NULL: not a sto
 bool face_dlpack_init(PyObject *module);
 PyObject *face_from_dlpack(PyObject *o);            /* dlpack.c */
 PyObject *face_to_dlpack(PyObject *tensor);
+bool face_fx_init(PyObject *module);                /* fx_graph.c */
 bool face_symbolic_init(PyObject *module);
+bool face_capture_init(PyObject *module);           /* capture/module.c */
 
 /* ---- jit_trace.c: what other files ask while torch.jit.trace records ---- */
 bool face_jit_init(PyObject *module);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "python/face.h"
+#include "python/pytree.h"
 
 static bool is_second_interpreter(void)
 {
@@ -50,6 +51,41 @@ static bool prepare_runtime(PyObject *module)
     return ok;
 }
 
+/* The parts of the extension, each after those it needs. */
+static bool (*const parts[])(PyObject *module) = {
+    face_dtypes_init,
+    face_device_init,
+    face_size_init,
+    face_sym_init,
+    face_fake_init,
+    face_tensor_type_init,
+    face_functions_init,
+    face_storage_init,
+    face_generator_init,
+    face_calls_init,
+    face_autograd_init,
+    face_function_init,
+    face_saved_init,
+    face_numpy_init,
+    face_dlpack_init,
+    face_functions_of_module_init,
+    face_print_init,
+    face_ops_init,
+    face_op_table_init,
+    face_module_call_init,
+    face_dispatch_init,
+    face_library_init,
+    face_jit_init,
+    face_pytree_init,
+    face_fx_init,
+    face_make_fx_init,
+    face_transforms_init,
+    face_optimizer_init,
+    face_capture_init,
+    face_archive_init,
+    face_pickle_init,
+};
+
 static int module_exec(PyObject *module)
 {
     if (is_second_interpreter())
@@ -62,12 +98,9 @@ static int module_exec(PyObject *module)
         PyErr_NoMemory();
         return -1;
     }
-    bool ok = read_package(module) && prepare_names(module) && prepare_runtime(module) && face_dtypes_init(module) &&
-              face_device_init(module) && face_size_init(module) && face_sym_init(module) && face_fake_init(module) && face_tensor_type_init(module) &&
-              face_functions_init(module) && face_storage_init(module) && face_generator_init(module) &&
-              face_calls_init(module) && face_autograd_init(module) && face_function_init(module) && face_saved_init(module) && face_numpy_init(module) && face_dlpack_init(module) &&
-              face_functions_of_module_init(module) && face_print_init(module) && face_ops_init(module) && face_op_table_init(module) && face_module_call_init(module) && face_dispatch_init(module) && face_library_init(module) &&
-              face_jit_init(module);
+    bool ok = read_package(module) && prepare_names(module) && prepare_runtime(module);
+    for (size_t i = 0; ok && i < TP_COUNT(parts); i++)
+        ok = parts[i](module);
     if (ok)
         face_index_init();
     return ok ? 0 : -1;

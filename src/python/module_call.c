@@ -12,7 +12,18 @@ static bool has_hooks(PyObject *own, PyObject *name)
     return !hooks || !PyDict_Check(hooks) || PyDict_GET_SIZE(hooks) != 0;
 }
 
-static bool is_plain(PyObject *self)
+/* The forward of the class, when looking it up on the instance would find just that: no attribute of the instance hides it
+ * and the class looks attributes up in the usual way. Borrowed; NULL without an exception: look it up. */
+static PyObject *forward_of(PyObject *self, PyObject *own)
+{
+    PyObject *forward = _PyType_Lookup(Py_TYPE(self), face.name_forward);
+    bool usual = forward && PyFunction_Check(forward) && !PyDict_GetItemWithError(own, face.name_forward) &&
+                 _PyType_Lookup(Py_TYPE(self), face.name_getattribute) == face.usual_getattribute;
+    return usual ? forward : NULL;
+}
+
+/* Is there no hook at all? Then `forward` is what to call, counted, or NULL where it has to be looked up. */
+static bool is_plain(PyObject *self, PyObject **forward)
 {
     for (int i = 0; i < FACE_HOOK_DICTS; i++)
         if (PyDict_GET_SIZE(face.module_hooks[i]) != 0)
@@ -22,6 +33,7 @@ static bool is_plain(PyObject *self)
     for (int i = 0; plain && i < FACE_HOOK_DICTS; i++)
         plain = !has_hooks(own, face.module_hook_names[i]);
     plain = plain && !PyDict_GetItemWithError(own, face.name_compiled);
+    *forward = plain ? Py_XNewRef(forward_of(self, own)) : NULL;
     Py_XDECREF(own);
     PyErr_Clear();
     return plain;
@@ -30,10 +42,18 @@ static bool is_plain(PyObject *self)
 /* A method descriptor is called with the instance just before its arguments. */
 static PyObject *module_call(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    if (TP_LIKELY(is_plain(self)))
-        return TP_UNLIKELY(face_is_traced()) ? face_jit_forward(self, args - 1, (size_t)count + 1, names)
-                                             : PyObject_VectorcallMethod(face.name_forward, args - 1, (size_t)count + 1, names);
-    return PyObject_Vectorcall(face.module_slow, args - 1, (size_t)count + 1, names);
+    PyObject *forward;
+    if (TP_UNLIKELY(!is_plain(self, &forward)))
+        return PyObject_Vectorcall(face.module_slow, args - 1, (size_t)count + 1, names);
+    if (TP_UNLIKELY(face_is_traced())) {
+        Py_XDECREF(forward);
+        return face_jit_forward(self, args - 1, (size_t)count + 1, names);
+    }
+    if (!forward)
+        return PyObject_VectorcallMethod(face.name_forward, args - 1, (size_t)count + 1, names);
+    PyObject *result = PyObject_Vectorcall(forward, args - 1, (size_t)count + 1, names);
+    Py_DECREF(forward);
+    return result;
 }
 
 static PyMethodDef call_methods = { "__call__", (PyCFunction)(void (*)(void))module_call, METH_FASTCALL | METH_KEYWORDS, NULL };
@@ -55,7 +75,10 @@ static PyObject *make_call(PyObject *module, PyObject *args)
     }
     Py_XSETREF(face.name_forward, PyUnicode_InternFromString("forward"));
     Py_XSETREF(face.name_compiled, PyUnicode_InternFromString("_compiled_call_impl"));
-    return face.name_forward && face.name_compiled ? PyDescr_NewMethod(&PyBaseObject_Type, &call_methods) : NULL;
+    Py_XSETREF(face.name_getattribute, PyUnicode_InternFromString("__getattribute__"));
+    if (face.name_getattribute)
+        face.usual_getattribute = _PyType_Lookup(&PyBaseObject_Type, face.name_getattribute);
+    return face.name_forward && face.name_compiled && face.usual_getattribute ? PyDescr_NewMethod(&PyBaseObject_Type, &call_methods) : NULL;
 }
 
 static PyMethodDef functions[] = {

@@ -1,9 +1,11 @@
 /* number_slots.c - operators, with a typed short way for small tensors.
  *
- * The short way is taken when nothing watches (no layer, no mode), both operands are plain and small, and of one type that
- * computes in itself: no boxing, no dispatch, no loop is built. Everything else is a call of the op. */
+ * The short way is taken when nothing but the tape watches (no other layer, no mode), both operands are plain and small, and
+ * of one type that computes in itself: no boxing, no dispatch, no loop is built. The tape is told afterwards what was done.
+ * Everything else is a call of the op. */
 #include <string.h>
 
+#include "grad/tape.h"
 #include "python/face.h"
 #include "tile/tile.h"
 
@@ -56,7 +58,14 @@ static inline bool same_sizes(const tp_tensor *x, const tp_tensor *y)
 static inline bool both_plain(const tp_tensor *x, const tp_tensor *y)
 {
     return x->dtype == y->dtype && (x->keys & y->keys & TP_KEY_CONTIGUOUS) && (unsigned)x->numel - 1 < SMALL_NUMEL &&
-           !(x->device.type | y->device.type) && nothing_watches(x->keys | y->keys) && same_sizes(x, y);
+           !(x->device.type | y->device.type) && same_sizes(x, y);
+}
+
+/* Does the tape, and nothing else, watch the operands? It must be open: below it, in a mode's handler, nothing is recorded. */
+static inline bool only_tape_watches(uint32_t keys)
+{
+    return (keys & TP_ALL_LAYERS) == TP_LAYER_BIT(TP_LAYER_GRAD) && (tp_self.allowed & TP_LAYER_BIT(TP_LAYER_GRAD)) &&
+           !tp_self.active && !tp_self.modes;
 }
 
 /* A number where the other operand is a tensor of `d`: n copies of it. False: it would change the type, or overflow. */
@@ -93,14 +102,49 @@ static inline bool spread(PyObject *number, uint8_t d, int64_t n, void *out)
     return true;
 }
 
+/* What an operator calls for two tensors, or a tensor and a number; NULL: this build has no such op. Borrowed. */
+static const tp_op *operator_op(slot_op slot)
+{
+    if (!face.slot_op[slot])
+        face.slot_op[slot] = tp_op_find("aten", slot_names[slot], "Tensor");
+    return face.slot_op[slot];
+}
+
+static inline tp_value operand_value(PyObject *o)
+{
+    return face_is_fast(o) ? tp_of_tensor(face_tensor(o)) : tp_float(PyFloat_AS_DOUBLE(o));
+}
+
+/* The short way of operands that the tape watches: computes, then has the tape record it. Apart, so that operands which
+ * nothing watches pay nothing for it. NULL without an exception: not for this way. */
+static __attribute__((noinline)) PyObject *taped_way(slot_op slot, tp_prim prim, PyObject *a, PyObject *b, const void *const *in)
+{
+    tp_tensor *x = face_tensor(a);
+    bool tensors = face_is_fast(b);
+    const tp_op *op;
+    if (!only_tape_watches(x->keys | (tensors ? face_tensor(b)->keys : 0)) || !(tensors || PyFloat_CheckExact(b)) ||
+        !(op = operator_op(slot)))
+        return NULL;
+    tp_tensor *made = tp_tensor_new_alike(x);
+    if (!made)
+        return face_raise();
+    tp_tile_run_small(prim, (tp_compute)own_compute(x->dtype), x->numel, tp_tensor_data(made), in);
+    const tp_value arg[3] = { operand_value(a), operand_value(b), tp_int(1) };
+    if (tp_record_made(op, arg, made))
+        return face_wrap(made);
+    tp_tensor_unref(made);
+    return face_raise();
+}
+
 /* NULL without an exception: not for the short way. `into` is written instead of a new tensor when given. */
-static PyObject *short_way(tp_prim prim, PyObject *a, PyObject *b, PyObject *into)
+static PyObject *short_way(slot_op slot, tp_prim prim, PyObject *a, PyObject *b, PyObject *into)
 {
     _Alignas(16) double numbers[SMALL_SCALAR];
     const void *in[2];
     if (!face_is_fast(a))
         return NULL;
     tp_tensor *x = face_tensor(a);
+    uint32_t keys = x->keys;
     int compute = own_compute(x->dtype);
     if (compute < 0 || (prim == TP_PRIM_div && compute > TP_COMPUTE_f64))
         return NULL;
@@ -109,12 +153,15 @@ static PyObject *short_way(tp_prim prim, PyObject *a, PyObject *b, PyObject *int
         if (!both_plain(x, face_tensor(b)))
             return NULL;
         in[1] = tp_tensor_data(face_tensor(b));
+        keys |= face_tensor(b)->keys;
     } else {
         if (x->numel > SMALL_SCALAR || x->numel < 1 || !(x->keys & TP_KEY_CONTIGUOUS) || x->device.type ||
-            !nothing_watches(x->keys) || !spread(b, x->dtype, x->numel, numbers))
+            !spread(b, x->dtype, x->numel, numbers))
             return NULL;
         in[1] = numbers;
     }
+    if (TP_UNLIKELY(!nothing_watches(keys)))
+        return into ? NULL : taped_way(slot, prim, a, b, in);
     if (into) {
         if (x->storage->kind == TP_MEMORY_MAPPED || ((x->keys & TP_KEY_INFERENCE) && !tp_self.inference_mode))
             return NULL;
@@ -160,14 +207,14 @@ static PyObject *tiny_matmul(PyObject *a, PyObject *b)
 PyObject *face_quick(int slot, PyObject *a, PyObject *b)
 {
     switch ((slot_op)slot) {
-    case SLOT_ADD: return short_way(TP_PRIM_add, a, b, NULL);
-    case SLOT_SUB: return short_way(TP_PRIM_sub, a, b, NULL);
-    case SLOT_MUL: return short_way(TP_PRIM_mul, a, b, NULL);
-    case SLOT_DIV: return short_way(TP_PRIM_div, a, b, NULL);
-    case SLOT_IADD: return short_way(TP_PRIM_add, a, b, a);
-    case SLOT_ISUB: return short_way(TP_PRIM_sub, a, b, a);
-    case SLOT_IMUL: return short_way(TP_PRIM_mul, a, b, a);
-    case SLOT_IDIV: return short_way(TP_PRIM_div, a, b, a);
+    case SLOT_ADD: return short_way(SLOT_ADD, TP_PRIM_add, a, b, NULL);
+    case SLOT_SUB: return short_way(SLOT_SUB, TP_PRIM_sub, a, b, NULL);
+    case SLOT_MUL: return short_way(SLOT_MUL, TP_PRIM_mul, a, b, NULL);
+    case SLOT_DIV: return short_way(SLOT_DIV, TP_PRIM_div, a, b, NULL);
+    case SLOT_IADD: return short_way(SLOT_IADD, TP_PRIM_add, a, b, a);
+    case SLOT_ISUB: return short_way(SLOT_ISUB, TP_PRIM_sub, a, b, a);
+    case SLOT_IMUL: return short_way(SLOT_IMUL, TP_PRIM_mul, a, b, a);
+    case SLOT_IDIV: return short_way(SLOT_IDIV, TP_PRIM_div, a, b, a);
     case SLOT_MATMUL: return tiny_matmul(a, b);
     default: return NULL;
     }
@@ -189,11 +236,10 @@ static PyObject *boxed_way(slot_op slot, PyObject *a, PyObject *b)
 {
     if (slot > SLOT_DIV || slot == SLOT_RSUB || tp_self.modes || !face_is_fast(a) || !(face_is_fast(b) || PyFloat_CheckExact(b)))
         return NULL;
-    const tp_op *op = face.slot_op[slot];
-    if (!op && !(op = face.slot_op[slot] = tp_op_find("aten", slot_names[slot], "Tensor")))
+    const tp_op *op = operator_op(slot);
+    if (!op)
         return NULL;
-    tp_value result, arg[3] = { tp_of_tensor(face_tensor(a)),
-                                face_is_fast(b) ? tp_of_tensor(face_tensor(b)) : tp_float(PyFloat_AS_DOUBLE(b)), tp_int(1) };
+    tp_value result, arg[3] = { operand_value(a), operand_value(b), tp_int(1) };
     return tp_call(op, arg, &result) ? face_wrap(result.tensor) : face_raise();
 }
 
@@ -228,7 +274,7 @@ static PyObject *number_tensor(PyObject *number)
 
 static bool is_operand(PyObject *o)
 {
-    return face_is_tensor(o) || PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o) || face_is_numpy_number(o) ||
+    return face_is_tensor(o) || PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o) || face_is_sym(o) || face_is_numpy_number(o) ||
            face_has_function(o);
 }
 

@@ -52,10 +52,14 @@ typedef struct tp_tensor {
     int64_t     dims[2 * TP_INLINE_DIMS];
 } tp_tensor;
 
-/* What stands behind `autograd`, `symbolic` and `extra` begins with how to free it. */
+/* What stands behind `autograd`, `symbolic` and `extra` begins with how to free it, and how an alias gets its own. */
 typedef struct tp_attached {
     void (*free)(void *self);
+    void *(*copy)(const void *self);    /* owned by the caller, NULL: no memory. May be NULL: an alias goes without */
 } tp_attached;
+
+/* Layers whose key an alias has from its base: fake, tracer, transforms (bits of ops/dispatch.h, which checks them). */
+enum { TP_KEYS_OF_ALIAS = 1u << 1 | 1u << 2 | 1u << 7 };
 
 /* Where a result stands: its type, sizes and layout. Filled by shape rules, used to make the tensor. */
 typedef struct tp_geometry {
@@ -77,7 +81,7 @@ TP_API TP_CHECK tp_tensor *tp_tensor_new_scalar(tp_dtype d, tp_scalar value);   
 /* Shares the storage of `base`. Checks that it stays inside the storage. */
 TP_API TP_CHECK tp_tensor *tp_tensor_view(const tp_tensor *base, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
 TP_API TP_CHECK tp_tensor *tp_tensor_view_as(const tp_tensor *base, const tp_geometry *g);     /* in the type of the geometry */
-TP_API TP_CHECK tp_tensor *tp_tensor_alias(const tp_tensor *base);      /* same geometry, same storage, no gradient data */
+TP_API TP_CHECK tp_tensor *tp_tensor_alias(const tp_tensor *base);      /* same geometry, same storage, expressions and extra; no gradient data */
 TP_API TP_CHECK tp_tensor *tp_tensor_take_storage(tp_storage *s, tp_dtype d, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
 
 /* ---- owners ---- */

@@ -30,6 +30,19 @@ static void free_expressions(void *self)
     tp_free(e);
 }
 
+static void *copy_expressions(const void *self)
+{
+    const expressions *e = self;
+    expressions *c = tp_alloc(sizeof *c + 2 * (size_t)e->base.ndim * sizeof *c->dims);
+    if (!c)
+        return NULL;
+    memcpy(c, e, sizeof *c + 2 * (size_t)e->base.ndim * sizeof *c->dims);
+    c->base.size = c->dims;
+    c->base.stride = c->dims + c->base.ndim;
+    tp_shape_env_ref(c->env);
+    return c;
+}
+
 static tp_shape_env *env_of(int count, const tp_sym *word)
 {
     for (int i = 0; i < count; i++)
@@ -46,7 +59,7 @@ static bool attach(tp_tensor *t, const tp_sym *size, const tp_sym *stride, tp_sy
     expressions *e = tp_alloc(sizeof *e + 2 * t->ndim * sizeof *e->dims);
     if (!e)
         return false;
-    e->base = (tp_symbolic){ .head = { free_expressions }, .ndim = t->ndim, .offset = offset, .size = e->dims, .stride = e->dims + t->ndim };
+    e->base = (tp_symbolic){ .head = { free_expressions, copy_expressions }, .ndim = t->ndim, .offset = offset, .size = e->dims, .stride = e->dims + t->ndim };
     e->env = tp_shape_env_ref(env);
     memcpy(e->base.size, size, t->ndim * sizeof *size);
     memcpy(e->base.stride, stride, t->ndim * sizeof *stride);
@@ -68,7 +81,11 @@ tp_tensor *tp_fake_of(const tp_tensor *real)
 {
     tp_tensor *t = tp_tensor_take_storage(tp_storage_new_none(real->storage->bytes), (tp_dtype)real->dtype, real->ndim, real->size,
                                           real->stride, real->offset);
-    return marked(t, real->device);
+    if (marked(t, real->device) && tp_tensor_is_symbolic(real) && !attach(t, real->symbolic->size, real->symbolic->stride, real->symbolic->offset)) {
+        tp_tensor_unref(t);
+        return NULL;
+    }
+    return t;
 }
 
 tp_tensor *tp_fake_symbolic(const tp_tensor *real, tp_shape_env *env, const tp_sym *size)
@@ -82,6 +99,34 @@ tp_tensor *tp_fake_symbolic(const tp_tensor *real, tp_shape_env *env, const tp_s
         return NULL;
     }
     return t;
+}
+
+tp_tensor *tp_fake_beside(const tp_tensor *like, const tp_tensor *storage_of)
+{
+    if (!storage_of)
+        return tp_fake_of(like);
+    tp_tensor *t = tp_tensor_take_storage(tp_storage_ref(storage_of->storage), (tp_dtype)like->dtype, like->ndim, like->size, like->stride, like->offset);
+    if (marked(t, like->device) && tp_tensor_is_symbolic(like) && !attach(t, like->symbolic->size, like->symbolic->stride, like->symbolic->offset)) {
+        tp_tensor_unref(t);
+        return NULL;
+    }
+    return t;
+}
+
+bool tp_fake_take_geometry(tp_tensor *fake, const tp_tensor *like)
+{
+    tp_tensor *t = tp_fake_beside(like, fake);
+    if (!t)
+        return false;
+    bool ok = tp_tensor_set_geometry(fake, like->ndim, like->size, like->stride, like->offset);
+    if (ok) {
+        struct tp_symbolic *old = fake->symbolic;
+        fake->symbolic = t->symbolic;
+        t->symbolic = old;
+        fake->keys = (fake->keys & ~(uint32_t)TP_KEY_SYMBOLIC) | (t->keys & TP_KEY_SYMBOLIC);
+    }
+    tp_tensor_unref(t);
+    return ok;
 }
 
 static bool hints(int n, const tp_sym *word, int64_t *out)
@@ -239,6 +284,8 @@ static bool fake_call(const tp_op *op, const tp_value *arg, tp_value *result)
     tp_device device;
     bool found;
     char name[128];
+    if (base->kind == TP_LIKE_METADATA && arg[0].tag == TP_TENSOR && !tp_is_fake(arg[0].tensor))
+        return tp_fail(TP_ERR_RUNTIME, "Can't call metadata mutating ops on non-Fake Tensor inputs. Found in %s", tp_op_full_name(op, name));
     /* What runs by its decomposition is that also here: its pieces check and guard. */
     if (!base->infer || op->kind == TP_LIKE_COMPOSITE || base->run == tp_run_open) {
         if (op->open)

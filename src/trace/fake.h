@@ -20,8 +20,12 @@ typedef struct tp_fake_mode {
 TP_API void tp_fake_enter(tp_fake_mode *m);
 TP_API void tp_fake_leave(tp_fake_mode *m);             /* must be the innermost */
 
-/* A fake of the same type, sizes, strides and device. */
+/* A fake of the same type, sizes (expressions too), strides and device, with a storage of its own and no history. */
 TP_API TP_CHECK tp_tensor *tp_fake_of(const tp_tensor *real);
+/* The same in the storage of a fake tensor, which may be NULL: it says what aliases what, and has no data anyway. */
+TP_API TP_CHECK tp_tensor *tp_fake_beside(const tp_tensor *like, const tp_tensor *storage_of);
+/* The fake tensor has the sizes, strides and offset of the other from now on. */
+TP_API TP_CHECK bool tp_fake_take_geometry(tp_tensor *fake, const tp_tensor *like);
 /* The same with symbolic sizes: `size` has one word per dim; strides follow the order of the real ones. Counts `env`. */
 TP_API TP_CHECK tp_tensor *tp_fake_symbolic(const tp_tensor *real, tp_shape_env *env, const tp_sym *size);
 TP_API bool tp_is_fake(const tp_tensor *t);

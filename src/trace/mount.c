@@ -32,13 +32,31 @@ void tp_mount_pop(tp_mount *m)
         tp_self.active &= ~TP_LAYER_BIT(m->layer);
 }
 
+static bool hand_to(tp_layer_id layer, const tp_op *op, const tp_value *arg, tp_value *result);
+
 bool tp_mount_next(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result)
 {
     if (m->layer == TP_LAYER_TRANSFORM && m->outer)
         return tp_call(op, arg, result);
+    if (m->passes && m->outer)
+        return hand_to((tp_layer_id)m->layer, op, arg, result);
     if (m->layer == TP_LAYER_JIT)               /* shut already; autocast above it stays open for the pieces of the op */
         return tp_call_past(TP_LAYER_JIT, op, arg, result);
     return tp_call_below((tp_layer_id)m->layer, op, arg, result);
+}
+
+bool tp_mount_reopen(tp_mount *m, tp_mount_work *work, const tp_op *op, const tp_value *arg, tp_value *result, void *user)
+{
+    tp_mount **top = stack_of((tp_layer_id)m->layer), *inside = *top;
+    uint32_t active = tp_self.active, allowed = tp_self.allowed;
+    *top = m;
+    tp_self.active |= TP_LAYER_BIT(m->layer);
+    tp_self.allowed |= TP_LAYER_BIT(m->layer);
+    bool ok = work(op, arg, result, user);
+    *top = inside;
+    tp_self.active = active;
+    tp_self.allowed = allowed;
+    return ok;
 }
 
 /* Off the stack while it works, whatever happens inside. */
@@ -47,13 +65,16 @@ static bool hand_to(tp_layer_id layer, const tp_op *op, const tp_value *arg, tp_
     tp_mount **top = stack_of(layer), *m = *top;
     if (!m)
         return tp_call_below(layer, op, arg, result);
-    uint32_t active = tp_self.active;
+    uint32_t active = tp_self.active, allowed = tp_self.allowed;
     *top = m->outer;
     if (!m->outer)
         tp_self.active &= ~TP_LAYER_BIT(layer);
+    if (m->passes && m->outer)          /* its own calls begin at the next tracer: the layers above have had the op */
+        tp_self.allowed = (allowed & (TP_LAYER_BIT(layer) - 1)) | TP_LAYER_BIT(layer);
     bool ok = m->call(m, op, arg, result);
     *top = m;
     tp_self.active = active;
+    tp_self.allowed = allowed;
     return ok;
 }
 

@@ -14,11 +14,16 @@ typedef struct tp_mount {
     /* Does its part of the call; goes on with tp_mount_next. */
     bool (*call)(struct tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result);
     uint8_t layer;                      /* TP_LAYER_TRACE_P, _TRACE_R, _JIT or _TRANSFORM */
+    bool    passes;                     /* of a tracer: what it calls meets the next tracer of its layer, as nothing else does */
 } tp_mount;
 
 TP_API void tp_mount_push(tp_mount *m, tp_layer_id layer);
 TP_API void tp_mount_pop(tp_mount *m);                  /* must be the innermost of its layer */
 /* The rest of the way of a call that the mount does not replace: the next level, or the layers below. */
 TP_API TP_CHECK bool tp_mount_next(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result);
+/* Inside the call of a mount: `work` runs with the mount back in its place, as if the op had not come to it yet, so that
+ * the pieces of an op it opens meet it again. */
+typedef bool tp_mount_work(const tp_op *op, const tp_value *arg, tp_value *result, void *user);
+TP_API TP_CHECK bool tp_mount_reopen(tp_mount *m, tp_mount_work *work, const tp_op *op, const tp_value *arg, tp_value *result, void *user);
 
 #endif

@@ -62,6 +62,57 @@ def test_nodes():
     assert node.metadata == {} and x.is_leaf and not y.is_leaf and y.output_nr == 0
 
 
+@pytest.mark.parametrize("call, name, gradients", [
+    (lambda x, y: x + y, "AddBackward0", (1, 1)),
+    (lambda x, y: x - y, "SubBackward0", (1, -1)),
+    (lambda x, y: x * y, "MulBackward0", (4, 2)),
+    (lambda x, y: x / y, "DivBackward0", (0.25, -0.125)),
+    (lambda x, y: x * 3.0, "MulBackward0", (3, None)),
+    (lambda x, y: x / 4.0, "DivBackward0", (0.25, None)),
+    (lambda x, y: torch.add(x, y), "AddBackward0", (1, 1)),
+    (lambda x, y: x.sub(y), "SubBackward0", (1, -1)),
+])
+def test_small_operators(call, name, gradients):
+    for shape in ((2, 2), (), (2, 1, 1, 2, 1, 2), (100,)):
+        x, y = (torch.full(shape, value, requires_grad=True) for value in (2.0, 4.0))
+        z = call(x, y)
+        assert z.grad_fn.name() == name and z.requires_grad and not z.is_leaf
+        found = torch.autograd.grad(z.sum(), (x, y), allow_unused=True)
+        for gradient, wanted in zip(found, gradients):
+            assert gradient is None if wanted is None else (gradient == wanted).all() and gradient.shape == x.shape
+    with torch.no_grad():
+        assert call(x, y).grad_fn is None
+    assert call(x.detach(), y.detach()).grad_fn is None
+
+
+def test_small_operators_keep_the_rules_of_the_tape():
+    x, y = leaf(), leaf()
+    z = x * y
+    with torch.no_grad():
+        y.add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation.*is at version 1; expected version 0"):
+        z.sum().backward()
+    with torch.inference_mode():
+        frozen = torch.ones(2, 2)
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+        x * frozen
+    whole = torch.arange(4).view(2, 2)          # a view concerns the tape, whatever its type
+    assert (whole + whole).tolist() == [[0, 2], [4, 6]] and (whole * whole).grad_fn is None
+    base = torch.ones(4)
+    view = base.view(2, 2)
+    base.mul_(torch.full((4,), 2.0, requires_grad=True))
+    assert (view + view.detach()).grad_fn.next_functions[0][0].name() == "AsStridedBackward0"
+    packed = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t) or t, lambda t: t):
+        z = leaf() * leaf()
+    assert len(packed) == 2
+    with pytest.warns(UserWarning, match="Error detected in MulBackward0. Traceback of forward call(.|\n)*test_small_operators"):
+        with torch.autograd.detect_anomaly(check_nan=False), pytest.raises(RuntimeError, match="the backtrace further above"):
+            z = x * y
+            y.detach().add_(1.0)
+            z.sum().backward()
+
+
 def test_hooks():
     x, seen = leaf(), []
     y = x * 3

@@ -692,6 +692,29 @@ def test_state_dict_hooks_run_in_order():
         ("load", ["0.weight", "0.bias"], "0."), ("loaded", [])]
 
 
+def test_forward_is_found_as_any_attribute():
+    plain, own, late = nn.ReLU(), nn.ReLU(), nn.ReLU()
+    own.forward = lambda x: x - 1
+
+    class Watched(nn.ReLU):
+        def __getattribute__(self, name):
+            return (lambda x: x + 1) if name == "forward" else super().__getattribute__(name)
+
+    class Static(nn.Module):
+        forward = staticmethod(lambda x: x * 2)
+
+    class Missing(nn.Module):
+        pass
+
+    x = torch.tensor([-1.0, 1.0])
+    assert plain(x).tolist() == plain(input=x).tolist() == [0, 1] and own(x).tolist() == [-2, 0]
+    assert Watched()(x).tolist() == [0, 2] and Static()(x).tolist() == [-2, 2]
+    with pytest.raises(NotImplementedError, match='Module .Missing. is missing the required "forward" function'):
+        Missing()(x)
+    late.__class__ = Static
+    assert late(x).tolist() == [-2, 2]
+
+
 def test_forward_hooks():
     class Echo(nn.Module):
         def forward(self, x, y=0):

@@ -341,3 +341,65 @@ def test_copies_and_pickles():
     for twin in (copy.deepcopy(o), pickle.loads(pickle.dumps(o))):
         assert repr(twin) == repr(o)
         twin.step()
+
+
+def test_steps_are_seen_by_modes_and_subclasses():
+    from taper.overrides import TorchFunctionMode
+    from taper.utils._python_dispatch import TorchDispatchMode
+    seen = []
+
+    class Functions(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            seen.append(function.__name__)
+            return function(*args, **kwargs or {})
+
+    class Ops(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.append(str(function))
+            return function(*args, **kwargs or {})
+
+    class Named(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            seen.append("named " + function.__name__)
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    p, q = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))
+    p.grad = torch.ones(2)
+    chosen = optim.SGD([p, q], lr=0.5)
+    with Functions():
+        chosen.step()
+    assert seen.count("__get__") == 2 and "add_" in seen and p.tolist() == [0.5, 0.5]
+    seen.clear()
+    with Ops():
+        chosen.step()
+    assert seen == ["aten.add_.Tensor"] and p.tolist() == [0, 0] and p._version == 2
+    seen.clear()
+    p.grad = torch.ones(2).as_subclass(Named)
+    chosen.step()
+    assert "named add_" in seen and p.tolist() == [-0.5, -0.5] and q.tolist() == [1, 1, 1]
+
+
+def test_step_restores_the_mode_of_gradients():
+    p = nn.Parameter(torch.ones(2))
+    p.grad = torch.ones(3, 2)[0]
+    chosen = optim.SGD([p], lr=0.5)
+    chosen.param_groups[0]["params"] = (p,)            # any iterable serves
+    chosen.step()
+    assert torch.is_grad_enabled() and p.tolist() == [0.5, 0.5]
+
+    def broken():
+        raise KeyError("closure")
+
+    with pytest.raises(KeyError):
+        chosen.step(broken)
+    assert torch.is_grad_enabled()
+    with torch.no_grad():
+        chosen.step(lambda: torch.ones(1))
+        assert not torch.is_grad_enabled()
+    chosen.zero_grad()
+    assert p.grad is None
+    with pytest.raises(AttributeError):
+        optim.Optimizer._with_grads({"params": [3]})
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation."):
+        torch._C._add_scaled_([p], [torch.ones(2)], 1.0)

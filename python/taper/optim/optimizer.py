@@ -5,6 +5,7 @@ from collections import OrderedDict, defaultdict
 from copy import deepcopy
 from itertools import chain
 
+from .. import _C
 from ..nn._root import torch
 from ..utils.hooks import RemovableHandle
 
@@ -49,8 +50,13 @@ def _use_grad_for_differentiable(step):
 
     @functools.wraps(step)
     def run(self, *args, **kwargs):
-        with torch.set_grad_enabled(self.defaults["differentiable"]):
+        # A context object would cost as much as the update of a bias.
+        before = _C.is_grad_enabled()
+        _C._set_grad_enabled(self.defaults["differentiable"])
+        try:
             return step(self, *args, **kwargs)
+        finally:
+            _C._set_grad_enabled(before)
 
     return run
 
@@ -131,6 +137,9 @@ class Optimizer:
         @functools.wraps(func)
         def wrapper(*args, **kwargs):
             self = args[0]
+            if not (_global_optimizer_pre_hooks or _global_optimizer_post_hooks or self._optimizer_step_pre_hooks
+                    or self._optimizer_step_post_hooks):
+                return func(*args, **kwargs)
             pre = [*_global_optimizer_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()]
             for hook in pre:
                 changed = hook(self, args, kwargs)
@@ -167,23 +176,14 @@ class Optimizer:
     @staticmethod
     def _with_grads(group):
         """(parameters that have a gradient, their gradients): the two lists every update rule begins with."""
-        params, grads = [], []
-        for param in group["params"]:
-            grad = param.grad
-            if grad is not None:
-                params.append(param)
-                grads.append(grad)
-        return params, grads
+        return _C._gather_gradients(group["params"])
 
     def zero_grad(self, set_to_none=True):
         for group in self.param_groups:
-            for param in group["params"]:
-                grad = param.grad
-                if grad is None:
-                    continue
-                if set_to_none:
-                    param.grad = None
-                    continue
+            if set_to_none:
+                _C._drop_gradients(group["params"])
+                continue
+            for grad in self._with_grads(group)[1]:
                 if grad.grad_fn is not None:
                     grad.detach_()
                 else:

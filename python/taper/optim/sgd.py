@@ -1,4 +1,5 @@
 """Stochastic gradient descent, with momentum."""
+from .. import _C
 from ..nn._root import torch
 from .optimizer import Optimizer, _check_exclusive, _check_lr, _use_grad_for_differentiable
 
@@ -53,6 +54,9 @@ def sgd(
     found_inf=None, *, weight_decay, momentum, lr, dampening, nesterov, maximize
 ):
     """Updates `params` in place. Buffers that are None are made at their first use, in the list."""
+    if not maximize and weight_decay == 0 and momentum == 0 and not isinstance(lr, torch.Tensor):
+        _C._add_scaled_(params, d_p_list, -lr)
+        return
     for i, (param, grad) in enumerate(zip(params, d_p_list)):
         if maximize:
             grad = -grad

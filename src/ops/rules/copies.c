@@ -102,3 +102,51 @@ TP_HOOK_D(tp_d_equal)
         result[0] = tp_bool(tp_as_scalar(same).i != 0);
     return tp_scope_end(&s);
 }
+
+/* ---- sizes ---- */
+static bool wrap_dim(const tp_tensor *t, tp_value dim, int *out)
+{
+    int64_t d = tp_as_int(dim), n = t->ndim;
+    *out = 0;
+    if (d < -n || d >= n)
+        return tp_fail(TP_ERR_INDEX, "Dimension out of range (expected to be in range of [%lld, %lld], but got %lld)", LL(-n), LL(n - 1), LL(d));
+    *out = (int)(d < 0 ? d + n : d);
+    return true;
+}
+
+TP_HOOK_D(tp_d_sym_size)
+{
+    int dim;
+    (void)op;
+    if (!wrap_dim(arg[0].tensor, arg[1], &dim))
+        return false;
+    result[0] = tp_of_sym(tp_tensor_sym_size(arg[0].tensor, dim));
+    return true;
+}
+
+TP_HOOK_D(tp_d_sym_stride)
+{
+    int dim;
+    (void)op;
+    if (!wrap_dim(arg[0].tensor, arg[1], &dim))
+        return false;
+    result[0] = tp_of_sym(tp_tensor_sym_stride(arg[0].tensor, dim));
+    return true;
+}
+
+TP_HOOK_D(tp_d_sym_numel)
+{
+    tp_sym n = tp_sym_int(1);
+    (void)op;
+    for (int i = 0; i < arg[0].tensor->ndim; i++)
+        n = tp_sym_mul(n, tp_tensor_sym_size(arg[0].tensor, i));
+    result[0] = tp_of_sym(n);
+    return !tp_sym_is_failed(n);
+}
+
+TP_HOOK_D(tp_d_sym_storage_offset)
+{
+    (void)op;
+    result[0] = tp_of_sym(tp_tensor_sym_offset(arg[0].tensor));
+    return true;
+}

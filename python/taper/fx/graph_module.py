@@ -1,0 +1,328 @@
+"""A module whose forward is generated from a graph."""
+import contextlib
+import copy
+import itertools
+import sys
+
+from .. import _C
+from ..nn import Module, Parameter
+from .graph import Graph, _PyTreeCodeGen
+
+__all__ = ["GraphModule", "reduce_graph_module"]
+
+_keys = itertools.count()
+
+
+def _package():
+    return sys.modules[__name__.partition(".")[0]]
+
+
+class _Source:
+    """Shows generated code in tracebacks without keeping it anywhere else."""
+
+    def __init__(self, src):
+        self.src = src
+
+    def get_source(self, name):
+        return self.src
+
+
+def _exec_with_source(src, names):
+    key = f"<eval_with_key>.{next(_keys)}"
+    names["__loader__"], names["__name__"] = _Source(src), key
+    exec(compile(src, key, "exec"), names)
+
+
+def _forward_from_src(src, names):
+    names = dict(names)
+    _exec_with_source(src, names)
+    return names["forward"]
+
+
+def _copy_attr(source, to, target):
+    *prefix, field = target.split(".")
+    for part in prefix:
+        from_, there = getattr(source, part), getattr(to, part, None)
+        if from_ is there:
+            return
+        if there is None:
+            there = Module()
+            setattr(to, part, there)
+        source, to = from_, there
+    _put_attr(getattr(source, field), to, field)
+
+
+def _assign_attr(value, to, target):
+    *prefix, field = target.split(".")
+    for part in prefix:
+        there = getattr(to, part, None)
+        if there is None:
+            there = Module()
+            setattr(to, part, there)
+        to = there
+    _put_attr(value, to, field)
+
+
+def _put_attr(value, to, field):
+    if isinstance(value, _package().Tensor) and not isinstance(value, Parameter):
+        to.register_buffer(field, value)
+    else:
+        setattr(to, field, value)
+
+
+def _indent(text, by):
+    first, *rest = text.split("\n")
+    return "\n".join([first] + [" " * by + line for line in rest])
+
+
+def _import_line(name, value):
+    package = _package()
+    if value is package:
+        return f"import {package.__name__} as {name}"
+    if isinstance(value, type(sys)):
+        return f"import {value.__name__} as {name}"
+    if isinstance(value, float):
+        return f"from math import {name}"
+    if value is type(None):
+        return "NoneType = type(None)"
+    qualified = _C._fx_qualified_name(value)
+    where, _, last = qualified.rpartition(".")
+    if where.partition(".")[0] == "torch":
+        where = package.__name__ + where[5:]
+    return f"from {where or 'builtins'} import {last} as {name}"
+
+
+def _import_block(names):
+    return "\n".join(_import_line(name, value) for name, value in names.items())
+
+
+class _Held(Module):
+    """The attributes of a pickled GraphModule, until it has a graph again."""
+
+    def __init__(self, state):
+        super().__init__()
+        self.__dict__ = state
+
+
+def reduce_graph_module(state, import_block):
+    """Makes a GraphModule again from its attributes and its code."""
+    from ._symbolic_trace import Tracer
+
+    class Whole(Tracer):
+        def is_leaf_module(self, module, path):
+            return True
+
+    src, info = state.pop("_code"), state.pop("_fx_info")
+    names = {}
+    exec(import_block, names)
+    names.pop("__builtins__", None)
+    _Held.forward = _forward_from_src(src if info["trees"] is None else info["flat"], names)
+    root = _Held(state)
+    graph = Whole().trace(root)
+    if info["trees"] is not None:
+        graph._codegen = info["trees"]
+    made = GraphModule(root, graph, class_name=info["name"])
+    for name, value in state.items():
+        if name not in made.__dict__ or name in ("_modules", "_parameters", "_buffers", "training", "meta"):
+            made.__dict__[name] = value
+    return made
+
+
+class GraphModule(Module):
+    """A graph, the parameters and modules it names, and the function generated from it."""
+
+    def __new__(cls, *args, **kwargs):
+        # A class for each instance: the generated forward belongs to it alone.
+        for base in cls.__mro__:
+            name = base.__qualname__.rpartition(".")[2]
+            if name != "GraphModuleImpl":
+                cls = base
+                break
+
+        class GraphModuleImpl(cls):
+            pass
+
+        return super().__new__(GraphModuleImpl)
+
+    def __init__(self, root, graph, class_name="GraphModule"):
+        super().__init__()
+        self.__class__.__name__ = class_name
+        if isinstance(root, Module):
+            if hasattr(root, "training"):
+                self.training = root.training
+            for op in ("get_attr", "call_module"):
+                for node in graph.find_nodes(op=op):
+                    _copy_attr(root, self, node.target)
+        elif isinstance(root, dict):
+            targets = []
+            for op in ("get_attr", "call_module"):
+                for node in graph.find_nodes(op=op):
+                    if node.target not in root:
+                        raise RuntimeError(f"Node {node} referenced target {node.target} but that target was not provided in ``root``!")
+                    targets.append(node.target)
+            for target in sorted(targets, key=lambda t: t.count(".")):
+                _assign_attr(root[target], self, target)
+        else:
+            raise RuntimeError(f"Unsupported type {root} passed for root!")
+        self._replace_hooks, self._create_node_hooks, self._erase_node_hooks, self._deepcopy_hooks = [], [], [], []
+        self.meta = {}
+        self.graph = graph
+        self._tracer_cls = graph._tracer_cls
+        self._tracer_extras = graph._tracer_extras
+
+    __jit_unused_properties__ = ["graph", "code"]
+
+    @property
+    def graph(self):
+        return self._graph
+
+    @graph.setter
+    def graph(self, graph):
+        if not isinstance(graph, Graph):
+            raise AssertionError(f"Expected a Graph instance, but got {type(graph)}")
+        self._graph = graph
+        graph.owning_module = self
+        self.recompile()
+
+    @property
+    def code(self):
+        if not hasattr(self, "_code"):
+            raise RuntimeError("Code has not been generated! Please report a bug to PyTorch")
+        return self._code
+
+    def recompile(self):
+        """Generates forward anew; to be called after the graph was changed."""
+        codegen = self._graph._codegen
+        if isinstance(codegen, _PyTreeCodeGen):
+            self._in_spec, self._out_spec = codegen.pytree_info.in_spec, codegen.pytree_info.out_spec
+        made = self._graph.python_code(root_module="self")
+        self._code = made.src
+        type(self).forward = _forward_from_src(made.src, made.globals)
+        return made
+
+    # ---- submodules ----
+    def add_submodule(self, target, m):
+        *prefix, field = target.split(".")
+        at = self
+        for part in prefix:
+            there = getattr(at, part, None)
+            if there is None:
+                there = Module()
+                setattr(at, part, there)
+            if not isinstance(there, Module):
+                return False
+            at = there
+        at.add_module(field, m)
+        return True
+
+    def delete_submodule(self, target):
+        *prefix, field = target.split(".")
+        at = self
+        for part in prefix:
+            if not isinstance(getattr(at, part, None), Module):
+                return False
+            at = getattr(at, part)
+        if not isinstance(getattr(at, field, None), Module):
+            return False
+        delattr(at, field)
+        return True
+
+    def delete_all_unused_submodules(self):
+        used = set()
+        for op in ("call_module", "get_attr"):
+            for node in self._graph.find_nodes(op=op):
+                parts = node.target.split(".")
+                used.update(".".join(parts[:i + 1]) for i in range(len(parts)))
+                with_inner = self
+                for part in parts:
+                    with_inner = getattr(with_inner, part, None)
+                if op == "call_module" and isinstance(with_inner, Module):
+                    used.update(f"{node.target}.{name}" for name, _ in with_inner.named_modules() if name)
+        for name in [name for name, _ in self.named_modules() if name and name not in used]:
+            self.delete_submodule(name)
+
+    # ---- text ----
+    def print_readable(self, print_output=True, include_stride=False, include_device=False, colored=False, *,
+                       fast_sympy_print=False, expanded_def=False, additional_meta=None):
+        text = self._readable(self._get_name(), include_stride, include_device, colored)
+        if print_output:
+            print(text)
+        return text
+
+    def _readable(self, name, stride, device, colored):
+        src = self._graph.python_code("self", verbose=True, include_stride=stride, include_device=device, colored=colored).src
+        text = _indent(f"class {name}(torch.nn.Module):\n" + src.lstrip("\n"), 4)
+        for child, module in self.named_children():
+            if hasattr(module, "_readable"):
+                text += "\n    " + _indent(module._readable(child, stride, device, colored), 4)
+        return text
+
+    def __str__(self):
+        return "\n".join([super().__str__(), self._code, "# To see more debug info, please use `graph_module.print_readable()`"])
+
+    def to_folder(self, folder, module_name="FxModule"):
+        raise NotImplementedError("GraphModule.to_folder is not implemented in Taper yet")
+
+    # ---- copies ----
+    def __reduce__(self):
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_graph", "_tracer_cls", "_tracer_extras")}
+        names, codegen = self._graph.python_code("self").globals, self._graph._codegen
+        trees = codegen if isinstance(codegen, _PyTreeCodeGen) else None
+        info = {"name": self._get_name(), "trees": trees}
+        if trees is not None:
+            flat = copy.deepcopy(self._graph)
+            flat._codegen = type(Graph()._codegen)()
+            info["flat"] = flat.python_code("self").src
+        state["_fx_info"] = info
+        return reduce_graph_module, (state, _import_block(names))
+
+    def __deepcopy__(self, memo):
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        state = {name: value for name, value in self.__dict__.items() if name != "_graph"}
+        made.__dict__.update(copy.deepcopy(state, memo))
+        type(made).__name__ = type(self).__name__
+        made.graph = copy.deepcopy(self._graph, memo)
+        for hook in self._deepcopy_hooks:
+            hook(made)
+        return made
+
+    def __copy__(self):
+        made = GraphModule(self, self._graph, class_name=type(self).__name__)
+        made.meta = self.meta.copy()
+        made._graph.owning_module = self
+        return made
+
+    # ---- hooks ----
+    def _register_replace_node_hook(self, f):
+        self._replace_hooks.append(f)
+
+    def _unregister_replace_node_hook(self, f):
+        self._replace_hooks.remove(f)
+
+    def _register_create_node_hook(self, f):
+        self._create_node_hooks.append(f)
+
+    def _unregister_create_node_hook(self, f):
+        self._create_node_hooks.remove(f)
+
+    def _register_erase_node_hook(self, f):
+        self._erase_node_hooks.append(f)
+
+    def _unregister_erase_node_hook(self, f):
+        self._erase_node_hooks.remove(f)
+
+    def _register_deepcopy_hook(self, f):
+        self._deepcopy_hooks.append(f)
+
+    def _unregister_deepcopy_hook(self, f):
+        self._deepcopy_hooks.remove(f)
+
+    @contextlib.contextmanager
+    def _set_replace_hook(self, f):
+        """While entered, `f` hears of each replaced node."""
+        self._register_replace_node_hook(f)
+        try:
+            yield
+        finally:
+            self._unregister_replace_node_hook(f)

@@ -1,0 +1,62 @@
+"""Running a graph on example inputs and writing down what each node gives."""
+import sys
+import typing
+
+from ... import _C
+from ..interpreter import Interpreter
+from ..node import map_aggregate
+
+__all__ = ["TensorMetadata", "ShapeProp"]
+
+
+class TensorMetadata(typing.NamedTuple):
+    shape: typing.Any
+    dtype: typing.Any
+    requires_grad: bool
+    stride: tuple
+    memory_format: typing.Any
+    is_quantized: bool
+    qparams: dict
+
+
+def _extract_tensor_metadata(result, include_contiguity=True):
+    package = sys.modules[__name__.partition(".")[0]]
+    form = None
+    if include_contiguity:
+        for one in (package.contiguous_format, package.channels_last, package.channels_last_3d):
+            if result.is_contiguous(memory_format=one):
+                form = one
+                break
+    return TensorMetadata(result.shape, result.dtype, result.requires_grad, result.stride(), form, False, {})
+
+
+_C._fx_register(tensor_meta=_extract_tensor_metadata)
+
+
+class ShapeProp(Interpreter):
+    """Sets meta["tensor_meta"] of every node that gives tensors."""
+
+    def __init__(self, gm, fake_mode=None):
+        super().__init__(gm)
+        self.fake_mode = fake_mode
+
+    def run_node(self, n):
+        result = super().run_node(n)
+        found = [False]
+
+        def note(leaf):
+            if isinstance(leaf, sys.modules[__name__.partition(".")[0]].Tensor):
+                found[0] = True
+                return _extract_tensor_metadata(leaf)
+            return leaf
+        meta = map_aggregate(result, note)
+        if found[0]:
+            n.meta["tensor_meta"] = meta
+        n.meta["type"] = type(result)
+        return result
+
+    def propagate(self, *args):
+        if self.fake_mode is None:
+            return super().run(*args)
+        with self.fake_mode:
+            return super().run(*[self.fake_mode.from_tensor(a) if hasattr(a, "dtype") else a for a in args])

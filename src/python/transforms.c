@@ -1,0 +1,574 @@
+/* transforms.c - torch.func: grad, vjp and functionalize around calls of Python functions.
+ *
+ * Trees of tensors are wrapped for a level, the function runs inside it, and what comes out is unwrapped. A level is always
+ * left, whatever the function raises. Several results of one call travel as lists of leaves and a spec (pytree.h). */
+#include "python/pytree.h"
+
+#include "grad/tape.h"
+#include "trace/functional.h"
+#include "trace/grad_level.h"
+
+/* ---- mapping leaves ---- */
+typedef tp_tensor *map_leaf(void *user, tp_tensor *t);     /* counted; NULL: an error is set */
+
+/* The tree with each of its tensors replaced; `strict`: what to say of other leaves, NULL: they stay. */
+static PyObject *map_tensors(PyObject *o, map_leaf *map, void *user, const char *strict)
+{
+    PyObject *leaves = PyList_New(0), *spec = leaves ? face_tree_flatten(o, NULL, leaves) : NULL, *out = NULL;
+    bool ok = spec != NULL;
+    for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(leaves); i++) {
+        PyObject *leaf = PyList_GET_ITEM(leaves, i);
+        if (!face_is_tensor(leaf)) {
+            if (strict)
+                PyErr_Format(PyExc_ValueError, strict, (PyObject *)Py_TYPE(leaf));
+            ok = !strict;
+            continue;
+        }
+        PyObject *mapped = face_wrap_or_raise(map(user, face_tensor(leaf)));
+        ok = mapped != NULL;
+        if (ok)
+            PyList_SetItem(leaves, i, mapped);
+    }
+    if (ok)
+        out = face_tree_unflatten(spec, leaves);
+    Py_XDECREF(leaves);
+    Py_XDECREF(spec);
+    return out;
+}
+
+static tp_tensor *wrap(void *user, tp_tensor *t) { return tp_grad_level_wrap(user, t); }
+static tp_tensor *unwrap(void *user, tp_tensor *t) { return tp_grad_level_unwrap(user, t); }
+
+static tp_tensor *wrap_leaf(void *user, tp_tensor *t)
+{
+    tp_tensor *w = tp_grad_level_wrap(user, t);
+    if (w && !tp_set_requires_grad(w, true)) {
+        tp_tensor_unref(w);
+        return NULL;
+    }
+    return w;
+}
+
+/* ---- a level as a Python object: closures of vjp keep theirs ---- */
+typedef struct level_object {
+    PyObject_HEAD
+    tp_grad_level *level;       /* owned */
+    PyObject *inputs, *outputs; /* counted lists of leaves, may be NULL: what to differentiate by, what to differentiate */
+    PyObject *in_spec, *out_spec;
+} level_object;
+
+static int level_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    level_object *o = (level_object *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(o->inputs);
+    Py_VISIT(o->outputs);
+    Py_VISIT(o->in_spec);
+    Py_VISIT(o->out_spec);
+    return 0;
+}
+
+static int level_clear(PyObject *self)
+{
+    level_object *o = (level_object *)self;
+    Py_CLEAR(o->inputs);
+    Py_CLEAR(o->outputs);
+    Py_CLEAR(o->in_spec);
+    Py_CLEAR(o->out_spec);
+    return 0;
+}
+
+static void level_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    (void)level_clear(self);
+    tp_grad_level_free(((level_object *)self)->level);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static level_object *level_new(void)
+{
+    level_object *o = (level_object *)face.grad_level->tp_alloc(face.grad_level, 0);
+    if (o && !(o->level = tp_grad_level_new())) {
+        Py_DECREF(o);
+        return (level_object *)face_raise();
+    }
+    return o;
+}
+
+/* ---- arguments by number ---- */
+static Py_ssize_t check_number(PyObject *number, Py_ssize_t count)
+{
+    Py_ssize_t i = PyLong_AsSsize_t(number);
+    if (i == -1 && PyErr_Occurred())
+        return -1;
+    Py_ssize_t at = i < 0 ? i + count : i;
+    if (at >= 0 && at < count)
+        return at;
+    PyErr_Format(PyExc_RuntimeError, "Got argnum=%zd, but only %zd positional inputs", i, count);
+    return -1;
+}
+
+/* What is differentiated by: one argument, or a tuple of those that a tuple of numbers names. */
+static PyObject *chosen(PyObject *args, PyObject *argnums)
+{
+    if (PyLong_Check(argnums)) {
+        Py_ssize_t at = check_number(argnums, PyTuple_GET_SIZE(args));
+        return at < 0 ? NULL : Py_NewRef(PyTuple_GET_ITEM(args, at));
+    }
+    if (!PyTuple_Check(argnums))
+        return PyErr_Format(PyExc_RuntimeError, "argnums must be int or Tuple[int, ...], got: %R", (PyObject *)Py_TYPE(argnums));
+    PyObject *unique = PySet_New(argnums), *out = NULL;
+    bool twice = unique && PySet_GET_SIZE(unique) != PyTuple_GET_SIZE(argnums);
+    Py_XDECREF(unique);
+    if (!unique || twice)
+        return unique ? PyErr_Format(PyExc_RuntimeError, "argnums elements must be unique, got %R", argnums) : NULL;
+    out = PyTuple_New(PyTuple_GET_SIZE(argnums));
+    for (Py_ssize_t i = 0; out && i < PyTuple_GET_SIZE(argnums); i++) {
+        Py_ssize_t at = check_number(PyTuple_GET_ITEM(argnums, i), PyTuple_GET_SIZE(args));
+        if (at < 0)
+            Py_CLEAR(out);
+        else
+            PyTuple_SET_ITEM(out, i, Py_NewRef(PyTuple_GET_ITEM(args, at)));
+    }
+    return out;
+}
+
+/* The arguments with these put back in their places. */
+static PyObject *replaced(PyObject *args, PyObject *argnums, PyObject *by)
+{
+    PyObject *list = PySequence_List(args);
+    for (Py_ssize_t i = 0; list && i < (PyLong_Check(argnums) ? 1 : PyTuple_GET_SIZE(argnums)); i++) {
+        bool one = PyLong_Check(argnums);
+        Py_ssize_t at = check_number(one ? argnums : PyTuple_GET_ITEM(argnums, i), PyTuple_GET_SIZE(args));
+        PyList_SetItem(list, at, Py_NewRef(one ? by : PyTuple_GET_ITEM(by, i)));
+    }
+    PyObject *tuple = list ? PyList_AsTuple(list) : NULL;
+    Py_XDECREF(list);
+    return tuple;
+}
+
+/* ---- gradients inside a level ---- */
+
+/* The gradients of `outputs` (given `seeds`, NULL: ones) by `inputs`, both lists of leaves; zeros where nothing flows. */
+static PyObject *gradients(PyObject *outputs, PyObject *inputs, PyObject *seeds, bool keep, bool create)
+{
+    Py_ssize_t count = PyList_GET_SIZE(outputs), wanted = PyList_GET_SIZE(inputs), used = 0;
+    PyObject *roots = PyTuple_New(0), *grads = PyTuple_New(0), *by = PyList_AsTuple(inputs), *found = NULL, *out = NULL;
+    PyObject *root_list = PyList_New(0), *grad_list = PyList_New(0);
+    bool ok = roots && grads && by && root_list && grad_list;
+    for (Py_ssize_t i = 0; ok && i < count; i++) {
+        PyObject *o = PyList_GET_ITEM(outputs, i);
+        if (!tp_requires_grad(face_tensor(o)))
+            continue;
+        ok = PyList_Append(root_list, o) == 0 && PyList_Append(grad_list, seeds ? PyList_GET_ITEM(seeds, i) : Py_None) == 0;
+        used++;
+    }
+    if (ok && used) {
+        Py_SETREF(roots, PyList_AsTuple(root_list));
+        Py_SETREF(grads, PyList_AsTuple(grad_list));
+        found = roots && grads ? face_run_backward(roots, grads, keep, create, by) : NULL;
+        ok = found != NULL;
+    }
+    out = ok ? PyList_New(wanted) : NULL;
+    for (Py_ssize_t i = 0; out && i < wanted; i++) {
+        PyObject *g = found ? Py_NewRef(PyTuple_GET_ITEM(found, i)) : Py_NewRef(Py_None);
+        if (g == Py_None) {
+            Py_DECREF(g);
+            PyObject *self = PyList_GET_ITEM(inputs, i), *zeros = PyObject_GetAttrString(face.module, "_VariableFunctions");
+            g = zeros ? PyObject_CallMethod(zeros, "zeros_like", "O", self) : NULL;
+            Py_XDECREF(zeros);
+        }
+        if (!g)
+            Py_CLEAR(out);
+        else
+            PyList_SET_ITEM(out, i, g);
+    }
+    Py_XDECREF(roots);
+    Py_XDECREF(grads);
+    Py_XDECREF(by);
+    Py_XDECREF(found);
+    Py_XDECREF(root_list);
+    Py_XDECREF(grad_list);
+    return out;
+}
+
+static bool check_scalar(PyObject *o)
+{
+    if (!face_is_tensor(o)) {
+        PyErr_Format(PyExc_RuntimeError, "grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got %R", (PyObject *)Py_TYPE(o));
+        return false;
+    }
+    if (face_tensor(o)->ndim != 0) {
+        PyErr_Format(PyExc_RuntimeError, "grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with %d dims. Maybe you "
+                     "wanted to use the vjp or jacrev APIs instead?", face_tensor(o)->ndim);
+        return false;
+    }
+    return true;
+}
+
+/* (output, aux): aux is NULL when there is none. Both borrowed from `given`. */
+static bool split_aux(PyObject *given, bool has_aux, const char *who, PyObject **output, PyObject **aux)
+{
+    *output = given;
+    *aux = NULL;
+    if (!has_aux)
+        return true;
+    if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != 2) {
+        PyErr_Format(PyExc_RuntimeError, "%s: output of function f should be a tuple: (output, aux) if has_aux is True", who);
+        return false;
+    }
+    *output = PyTuple_GET_ITEM(given, 0);
+    *aux = PyTuple_GET_ITEM(given, 1);
+    return true;
+}
+
+/* ---- grad ---- */
+
+/* Inside the level: (gradients, value[, aux]), still wrapped. */
+static PyObject *differentiate(PyObject *function, PyObject *args, PyObject *kwargs, PyObject *by, bool has_aux)
+{
+    PyObject *given = PyObject_Call(function, args, kwargs), *value, *aux, *out = NULL;
+    if (!given)
+        return NULL;
+    PyObject *leaves = PyList_New(0), *spec = leaves ? face_tree_flatten(by, NULL, leaves) : NULL;
+    if (spec && split_aux(given, has_aux, "grad_and_value(f)(*args)", &value, &aux) && check_scalar(value)) {
+        PyObject *outputs = PyList_New(1);
+        if (outputs)
+            PyList_SET_ITEM(outputs, 0, Py_NewRef(value));
+        PyObject *grads = outputs ? gradients(outputs, leaves, NULL, true, true) : NULL;
+        PyObject *nested = grads ? face_tree_unflatten(spec, grads) : NULL;
+        if (nested)
+            out = aux ? Py_BuildValue("(NOO)", nested, value, aux) : Py_BuildValue("(NO)", nested, value);
+        Py_XDECREF(outputs);
+        Py_XDECREF(grads);
+    }
+    Py_DECREF(given);
+    Py_XDECREF(leaves);
+    Py_XDECREF(spec);
+    return out;
+}
+
+/* Runs `work` in a level of its own, with the arguments (function, argnums, has_aux, args, kwargs) of the caller wrapped. */
+typedef PyObject *level_work(PyObject *function, PyObject *args, PyObject *kwargs, PyObject *by, bool has_aux);
+static PyObject *inside_level(PyObject *all, level_work *work)
+{
+    PyObject *function, *argnums, *args, *kwargs, *out = NULL;
+    int has_aux;
+    if (!PyArg_ParseTuple(all, "OOpO!O!", &function, &argnums, &has_aux, &PyTuple_Type, &args, &PyDict_Type, &kwargs))
+        return NULL;
+    level_object *level = level_new();
+    if (!level)
+        return NULL;
+    PyObject *picked = chosen(args, argnums);
+    tp_grad_level_enter(level->level);
+    PyObject *by = picked ? map_tensors(picked, wrap_leaf, level->level, "Thing passed to transform API must be Tensor, got %R") : NULL;
+    PyObject *wrapped = by ? map_tensors(args, wrap, level->level, NULL) : NULL;
+    PyObject *full = wrapped ? replaced(wrapped, argnums, by) : NULL, *named = full ? map_tensors(kwargs, wrap, level->level, NULL) : NULL;
+    PyObject *inside = named ? work(function, full, named, by, has_aux) : NULL;
+    tp_grad_level_leave(level->level);
+    if (inside)
+        out = map_tensors(inside, unwrap, level->level, NULL);
+    Py_XDECREF(inside);
+    Py_XDECREF(picked);
+    Py_XDECREF(by);
+    Py_XDECREF(wrapped);
+    Py_XDECREF(full);
+    Py_XDECREF(named);
+    Py_DECREF(level);
+    return out;
+}
+
+/* (gradients, value[, aux]) */
+static PyObject *func_grad(PyObject *module, PyObject *all)
+{
+    (void)module;
+    return inside_level(all, differentiate);
+}
+
+/* ---- vjp ---- */
+static bool only_tensors(PyObject *leaves)
+{
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(leaves); i++)
+        if (!face_is_tensor(PyList_GET_ITEM(leaves, i))) {
+            PyErr_Format(PyExc_RuntimeError, "vjp(f, *primals): expected f(*primals) to return only tensors, got unsupported type %R",
+                         (PyObject *)Py_TYPE(PyList_GET_ITEM(leaves, i)));
+            return false;
+        }
+    return true;
+}
+
+/* _func_vjp(function, primals, has_aux): (output, level[, aux]); the level is what _func_pullback takes. */
+static PyObject *func_vjp(PyObject *module, PyObject *all)
+{
+    PyObject *function, *primals, *output = NULL, *aux = NULL, *out = NULL;
+    int has_aux;
+    (void)module;
+    if (!PyArg_ParseTuple(all, "OO!p", &function, &PyTuple_Type, &primals, &has_aux))
+        return NULL;
+    level_object *level = level_new();
+    if (!level)
+        return NULL;
+    tp_grad_level_enter(level->level);
+    PyObject *by = map_tensors(primals, wrap_leaf, level->level, "Thing passed to transform API must be Tensor, got %R");
+    PyObject *given = by ? PyObject_Call(function, by, NULL) : NULL;
+    tp_grad_level_leave(level->level);
+    bool ok = given && split_aux(given, has_aux, "vjp(f, *primals)", &output, &aux) && (level->inputs = PyList_New(0)) && (level->outputs = PyList_New(0)) &&
+              (level->in_spec = face_tree_flatten(by, NULL, level->inputs)) && (level->out_spec = face_tree_flatten(output, NULL, level->outputs)) &&
+              only_tensors(level->outputs);
+    PyObject *plain = ok ? map_tensors(output, unwrap, level->level, NULL) : NULL, *more = plain && aux ? map_tensors(aux, unwrap, level->level, NULL) : NULL;
+    if (plain && (!aux || more))
+        out = aux ? Py_BuildValue("(OOO)", plain, level, more) : Py_BuildValue("(OO)", plain, level);
+    Py_XDECREF(by);
+    Py_XDECREF(given);
+    Py_XDECREF(plain);
+    Py_XDECREF(more);
+    Py_DECREF(level);
+    return out;
+}
+
+static bool check_seeds(const level_object *level, PyObject *seeds, PyObject *spec)
+{
+    int same = PyObject_RichCompareBool(spec, level->out_spec, Py_EQ);
+    if (same == 0) {
+        PyObject *pretty = face_import("utils._pytree"), *a = NULL, *b = NULL;
+        if (pretty && (a = PyObject_CallMethod(pretty, "treespec_pprint", "O", spec)) && (b = PyObject_CallMethod(pretty, "treespec_pprint", "O", level->out_spec)))
+            PyErr_Format(PyExc_RuntimeError, "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
+                         "cotangents: %U, primal output: %U", a, b);
+        Py_XDECREF(pretty);
+        Py_XDECREF(a);
+        Py_XDECREF(b);
+    }
+    for (Py_ssize_t i = 0; same > 0 && i < PyList_GET_SIZE(seeds); i++)
+        if (!face_is_tensor(PyList_GET_ITEM(seeds, i))) {
+            PyErr_Format(PyExc_RuntimeError, "vjp: expected cotangents to be tensors, got %R", (PyObject *)Py_TYPE(PyList_GET_ITEM(seeds, i)));
+            same = 0;
+        }
+    return same > 0;
+}
+
+/* PyTorch's words when a cotangent has other sizes than its output. */
+static bool check_sizes(PyObject *outputs, PyObject *seeds)
+{
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(outputs); i++) {
+        const tp_tensor *a = face_tensor(PyList_GET_ITEM(outputs, i)), *b = face_tensor(PyList_GET_ITEM(seeds, i));
+        if (a->ndim == b->ndim && memcmp(a->size, b->size, (size_t)a->ndim * sizeof *a->size) == 0)
+            continue;
+        PyObject *x = face_size(b->ndim, b->size), *y = face_size(a->ndim, a->size);
+        if (x && y)
+            PyErr_Format(PyExc_RuntimeError, "Mismatch in shape: grad_output[%zd] has a shape of %R and output[%zd] has a shape of %R.", i, x, i, y);
+        Py_XDECREF(x);
+        Py_XDECREF(y);
+        return false;
+    }
+    return true;
+}
+
+/* _func_pullback(level, cotangents, retain_graph, create_graph): the gradients of the primals */
+static PyObject *func_pullback(PyObject *module, PyObject *all)
+{
+    PyObject *self, *cotangents, *out = NULL;
+    int keep, create;
+    (void)module;
+    if (!PyArg_ParseTuple(all, "O!Opp", face.grad_level, &self, &cotangents, &keep, &create))
+        return NULL;
+    level_object *level = (level_object *)self;
+    PyObject *given = PyList_New(0), *spec = given ? face_tree_flatten(cotangents, NULL, given) : NULL;
+    if (spec && check_seeds(level, given, spec) && check_sizes(level->outputs, given)) {
+        /* The tape belongs to the level: its formulas run there, on the stack of the moment. */
+        tp_grad_level_enter(level->level);
+        PyObject *seeds = map_tensors(given, wrap, level->level, NULL);
+        PyObject *grads = seeds ? gradients(level->outputs, level->inputs, seeds, keep, create) : NULL;
+        tp_grad_level_leave(level->level);
+        PyObject *nested = grads ? face_tree_unflatten(level->in_spec, grads) : NULL;
+        out = nested ? map_tensors(nested, unwrap, level->level, NULL) : NULL;
+        Py_XDECREF(seeds);
+        Py_XDECREF(grads);
+        Py_XDECREF(nested);
+    }
+    Py_XDECREF(given);
+    Py_XDECREF(spec);
+    return out;
+}
+
+/* ---- jacrev ---- */
+static PyObject *call_function(const char *name, PyObject *args, PyObject *kwargs)
+{
+    PyObject *space = PyObject_GetAttrString(face.module, "_VariableFunctions"), *function = space ? PyObject_GetAttrString(space, name) : NULL;
+    PyObject *out = args && function ? PyObject_Call(function, args, kwargs) : NULL;
+    Py_XDECREF(space);
+    Py_XDECREF(function);
+    Py_XDECREF(args);
+    return out;
+}
+
+/* `rows` has one tensor for each element of `output`: together they have its sizes, then those of `input`. */
+static PyObject *stacked(PyObject *rows, PyObject *output, PyObject *input)
+{
+    const tp_tensor *o = face_tensor(output), *i = face_tensor(input);
+    int64_t size[TP_MAX_DIMS];
+    if (o->ndim + i->ndim > TP_MAX_DIMS)
+        return PyErr_Format(PyExc_RuntimeError, "tensors have at most %d dimensions, got %d", TP_MAX_DIMS, o->ndim + i->ndim);
+    memcpy(size, o->size, (size_t)o->ndim * sizeof *size);
+    memcpy(size + o->ndim, i->size, (size_t)i->ndim * sizeof *size);
+    PyObject *all = call_function("stack", Py_BuildValue("(O)", rows), NULL), *sizes = face_size(o->ndim + i->ndim, size);
+    PyObject *out = all && sizes ? face_call_method("view", all, &sizes, 1) : NULL;
+    Py_XDECREF(all);
+    Py_XDECREF(sizes);
+    return out;
+}
+
+/* The k-th of n unit vectors, in the sizes of `like`. */
+static PyObject *unit(PyObject *eye, Py_ssize_t k, PyObject *like)
+{
+    PyObject *place[2] = { PyLong_FromLong(0), PyLong_FromSsize_t(k) }, *sizes = face_size(face_tensor(like)->ndim, face_tensor(like)->size);
+    PyObject *row = place[0] && place[1] ? face_call_method("select", eye, place, 2) : NULL;
+    PyObject *out = row && sizes ? face_call_method("view", row, &sizes, 1) : NULL;
+    Py_XDECREF(place[0]);
+    Py_XDECREF(place[1]);
+    Py_XDECREF(sizes);
+    Py_XDECREF(row);
+    return out;
+}
+
+/* The Jacobian of one output by all inputs, a list of tensors: a pullback for each element of the output. */
+static PyObject *jacobian_rows(PyObject *output, PyObject *inputs)
+{
+    Py_ssize_t n = (Py_ssize_t)face_tensor(output)->numel, wanted = PyList_GET_SIZE(inputs);
+    PyObject *options = Py_BuildValue("{sNsN}", "dtype", face_dtype((tp_dtype)face_tensor(output)->dtype), "device", face_device(face_tensor(output)->device));
+    PyObject *eye = options ? call_function("eye", Py_BuildValue("(n)", n), options) : NULL, *outputs = PyList_New(1), *out = PyList_New(wanted);
+    bool ok = eye && outputs && out;
+    if (outputs)
+        PyList_SET_ITEM(outputs, 0, Py_NewRef(output));
+    for (Py_ssize_t i = 0; ok && i < wanted; i++)
+        if (!(ok = PyList_SetItem(out, i, PyList_New(0)) == 0 && PyList_GET_ITEM(out, i)))
+            break;
+    for (Py_ssize_t k = 0; ok && k < n; k++) {
+        PyObject *seed = unit(eye, k, output), *seeds = seed ? Py_BuildValue("[N]", seed) : NULL;
+        PyObject *grads = seeds ? gradients(outputs, inputs, seeds, true, true) : NULL;
+        ok = grads != NULL;
+        for (Py_ssize_t i = 0; ok && i < wanted; i++)
+            ok = PyList_Append(PyList_GET_ITEM(out, i), PyList_GET_ITEM(grads, i)) == 0;
+        Py_XDECREF(seeds);
+        Py_XDECREF(grads);
+    }
+    for (Py_ssize_t i = 0; ok && i < wanted; i++) {
+        PyObject *whole = stacked(PyList_GET_ITEM(out, i), output, PyList_GET_ITEM(inputs, i));
+        if ((ok = whole != NULL))
+            PyList_SetItem(out, i, whole);
+    }
+    Py_XDECREF(options);
+    Py_XDECREF(eye);
+    Py_XDECREF(outputs);
+    if (!ok)
+        Py_CLEAR(out);
+    return out;
+}
+
+/* Inside the level: a tree of the output, with a tree of the inputs in the place of each tensor; then aux. */
+static PyObject *jacobians(PyObject *function, PyObject *args, PyObject *kwargs, PyObject *by, bool has_aux)
+{
+    PyObject *given = PyObject_Call(function, args, kwargs), *output, *aux, *out = NULL;
+    PyObject *inputs = PyList_New(0), *in_spec = given && inputs ? face_tree_flatten(by, NULL, inputs) : NULL, *outputs = PyList_New(0), *out_spec = NULL;
+    bool ok = in_spec && outputs && split_aux(given, has_aux, "jacrev(f)(*args)", &output, &aux) &&
+              (out_spec = face_tree_flatten(output, NULL, outputs)) && only_tensors(outputs);
+    for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(outputs); i++) {
+        PyObject *rows = jacobian_rows(PyList_GET_ITEM(outputs, i), inputs), *nested = rows ? face_tree_unflatten(in_spec, rows) : NULL;
+        Py_XDECREF(rows);
+        if ((ok = nested != NULL))
+            PyList_SetItem(outputs, i, nested);
+    }
+    PyObject *whole = ok ? face_tree_unflatten(out_spec, outputs) : NULL;
+    if (whole)
+        out = aux ? Py_BuildValue("(OO)", whole, aux) : Py_BuildValue("(O)", whole);
+    Py_XDECREF(given);
+    Py_XDECREF(inputs);
+    Py_XDECREF(in_spec);
+    Py_XDECREF(outputs);
+    Py_XDECREF(out_spec);
+    Py_XDECREF(whole);
+    return out;
+}
+
+static PyObject *func_jacrev(PyObject *module, PyObject *all)
+{
+    (void)module;
+    return inside_level(all, jacobians);
+}
+
+/* ---- functionalize ---- */
+static tp_tensor *functional_wrap(void *user, tp_tensor *t) { return tp_functional_wrap(user, t); }
+static tp_tensor *functional_value(void *user, tp_tensor *t) { return tp_functional_value(user, t); }
+
+/* Inputs that were written get their new values at the end. */
+static bool write_back(tp_functional *f, PyObject *plain, PyObject *wrapped)
+{
+    PyObject *inputs = PyList_New(0), *faces = PyList_New(0);
+    PyObject *a = inputs ? face_tree_flatten(plain, NULL, inputs) : NULL, *b = a && faces ? face_tree_flatten(wrapped, NULL, faces) : NULL;
+    bool ok = b != NULL;
+    for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(inputs); i++) {
+        PyObject *to = PyList_GET_ITEM(inputs, i), *from = PyList_GET_ITEM(faces, i);
+        if (!face_is_tensor(to) || !tp_functional_changes_of(f, face_tensor(from)).data)
+            continue;
+        PyObject *value = face_wrap_or_raise(tp_functional_value(f, face_tensor(from)));
+        PyObject *done = value ? face_call_method("copy_", to, &value, 1) : NULL;
+        ok = done != NULL;
+        Py_XDECREF(value);
+        Py_XDECREF(done);
+    }
+    Py_XDECREF(inputs);
+    Py_XDECREF(faces);
+    Py_XDECREF(a);
+    Py_XDECREF(b);
+    return ok;
+}
+
+/* _func_functionalize(function, args, kwargs) */
+static PyObject *func_functionalize(PyObject *module, PyObject *all)
+{
+    PyObject *function, *args, *kwargs, *out = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(all, "OO!O!", &function, &PyTuple_Type, &args, &PyDict_Type, &kwargs))
+        return NULL;
+    tp_functional *f = tp_functional_new();
+    if (!f)
+        return face_raise();
+    PyObject *plain = Py_BuildValue("(OO)", args, kwargs), *wrapped = plain ? map_tensors(plain, functional_wrap, f, NULL) : NULL, *given = NULL;
+    if (wrapped) {
+        tp_functional_enter(f, TP_LAYER_TRANSFORM);
+        given = PyObject_Call(function, PyTuple_GET_ITEM(wrapped, 0), PyTuple_GET_ITEM(wrapped, 1));
+        tp_functional_leave(f);
+    }
+    if (given && write_back(f, plain, wrapped))
+        out = map_tensors(given, functional_value, f, NULL);
+    Py_XDECREF(given);
+    Py_XDECREF(wrapped);
+    Py_XDECREF(plain);
+    tp_functional_free(f);
+    return out;
+}
+
+/* ---- setting up ---- */
+static PyType_Slot level_slots[] = {
+    { Py_tp_dealloc, level_dealloc }, { Py_tp_traverse, level_traverse }, { Py_tp_clear, level_clear }, { 0, NULL },
+};
+static PyType_Spec level_spec = {
+    .name = "_GradLevel", .basicsize = sizeof(level_object), .slots = level_slots,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+};
+
+static PyMethodDef functions[] = {
+    { "_func_grad", func_grad, METH_VARARGS, NULL },
+    { "_func_jacrev", func_jacrev, METH_VARARGS, NULL },
+    { "_func_vjp", func_vjp, METH_VARARGS, NULL },
+    { "_func_pullback", func_pullback, METH_VARARGS, NULL },
+    { "_func_functionalize", func_functionalize, METH_VARARGS, NULL },
+    { 0 },
+};
+
+bool face_transforms_init(PyObject *module)
+{
+    return (face.grad_level = face_make_type(module, &level_spec, NULL)) && PyModule_AddFunctions(module, functions) == 0;
+}

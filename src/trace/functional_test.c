@@ -1,0 +1,154 @@
+/* functional_test.c - programs that write, recorded without writes; each is also run and compared with its eager run. */
+#include "trace/functional.h"
+
+#include "trace/test_graphs.h"
+
+/* A program of one tensor; it may write into it. */
+typedef tp_tensor *program(tp_scope *s, tp_tensor *x);
+
+/* Runs f on a wrapper of x, mounted at `layer`, above a recorder at R. */
+static void check(program *f, tp_layer_id layer, const char *want, tp_functional_changes changes)
+{
+    tp_scope s;
+    tp_scope_start(&s);
+    tp_tensor *x = test_square(&s), *eager_x = test_square(&s), *eager = f(&s, eager_x);
+    tp_recorder *r = test_record(&s, x, NULL, TP_LAYER_TRACE_R);
+    tp_functional *fun = s.failed ? NULL : tp_functional_new();
+    tp_tensor *w = fun ? test_own(&s, tp_functional_wrap(fun, x)) : NULL, *value = NULL;
+    if (w) {
+        tp_functional_enter(fun, layer);
+        tp_tensor *y = f(&s, w);
+        tp_functional_leave(fun);
+        value = y ? test_own(&s, tp_functional_value(fun, y)) : NULL;
+        tp_tensor *now = value ? test_own(&s, tp_functional_value(fun, w)) : NULL;
+        tp_functional_changes got = tp_functional_changes_of(fun, w);
+        if (now && !s.failed) {
+            TP_EXPECT(got.data == changes.data && got.hidden == changes.hidden && got.no_grad == changes.no_grad && got.metadata == changes.metadata);
+            tp_tensor *same = CALL(&s, "all", T(CALL(&s, "eq.Tensor", T(value), T(eager))));
+            EXPECT_ELEMENTS(same, 1);
+            same = CALL(&s, "all", T(CALL(&s, "eq.Tensor", T(now), T(eager_x))));
+            EXPECT_ELEMENTS(same, 1);
+        }
+    }
+    if (r)
+        tp_recorder_leave(r);
+    if (r && !s.failed) {
+        /* The two comparisons above were recorded too: what the program made ends before them. */
+        tp_text text = { 0 };
+        tp_graph_each(tp_recorder_graph(r), n)
+        {
+            if (n->kind == TP_CALL_FUNCTION && n->target.kind == TP_TARGET_OP && strcmp(n->target.op->name, "eq") == 0)
+                break;
+            if (n->kind == TP_GET_ATTR)
+                break;
+            tp_text_add(&text, text.length ? "; " : "");
+            test_print_node(n, &text);
+        }
+        TP_EXPECT_TEXT(tp_text_read(&text), want);
+        tp_text_fini(&text);
+    }
+    tp_recorder_free(r);
+    (void)tp_scope_end(&s);
+    tp_functional_free(fun);
+}
+
+static tp_tensor *write_input(tp_scope *s, tp_tensor *x)
+{
+    CALL(s, "add_.Tensor", T(x), T(x));
+    return CALL(s, "mul_.Tensor", T(x), T(x));
+}
+
+static tp_tensor *write_view(tp_scope *s, tp_tensor *x)
+{
+    tp_tensor *y = CALL(s, "clone", T(x)), *z = CALL(s, "select.int", T(y), I(0), I(0));
+    CALL(s, "add_.Tensor", T(z), T(z));
+    CALL(s, "neg_", T(y));
+    return CALL(s, "add.Tensor", T(y), T(z));
+}
+
+static tp_tensor *write_deep_view(tp_scope *s, tp_tensor *x)
+{
+    tp_tensor *y = CALL(s, "clone", T(x));
+    CALL(s, "neg_", T(CALL(s, "select.int", T(CALL(s, "t", T(y))), I(0), I(0))));
+    return y;
+}
+
+static tp_tensor *write_part(tp_scope *s, tp_tensor *x)
+{
+    tp_value parts = CALL_VALUE(s, "unbind.int", T(x));
+    if (!s->failed)
+        CALL(s, "neg_", parts.list->item[1]);
+    return x;
+}
+
+static tp_tensor *write_detached(tp_scope *s, tp_tensor *x)
+{
+    CALL(s, "neg_", T(CALL(s, "detach", T(x))));
+    return x;
+}
+
+static tp_tensor *write_composite(tp_scope *s, tp_tensor *x)
+{
+    return CALL(s, "linear", T(CALL(s, "zero_", T(CALL(s, "reshape", T(x), INTS(s, 2, 2))))), T(CALL(s, "neg", T(x))), tp_none());
+}
+
+TP_TEST(writes_become_values)
+{
+    check(write_input, TP_LAYER_TRACE_R, "x_1 = placeholder; add = add.Tensor(x_1, x_1); mul = mul.Tensor(add, add)",
+          (tp_functional_changes){ .data = true });
+    check(write_input, TP_LAYER_TRANSFORM, "x_1 = placeholder; add = add.Tensor(x_1, x_1); mul = mul.Tensor(add, add)",
+          (tp_functional_changes){ .data = true });
+}
+
+TP_TEST(writes_through_views_reach_the_base)
+{
+    check(write_view, TP_LAYER_TRACE_R, "x_1 = placeholder; clone = clone(x_1); select = select.int(clone, 0, 0); add = add.Tensor(select, select); "
+          "select_scatter = select_scatter(clone, add, 0, 0); select_1 = select.int(select_scatter, 0, 0); neg = neg(select_scatter); "
+          "select_2 = select.int(neg, 0, 0); add_1 = add.Tensor(neg, select_2)", (tp_functional_changes){ 0 });
+    check(write_deep_view, TP_LAYER_TRACE_R, "x_1 = placeholder; clone = clone(x_1); t = t(clone); select = select.int(t, 0, 0); neg = neg(select); "
+          "t_1 = t(clone); select_scatter = select_scatter(t_1, neg, 0, 0); t_2 = t(select_scatter); t_3 = t(t_2); select_1 = select.int(t_3, 0, 0)",
+          (tp_functional_changes){ 0 });
+    check(write_part, TP_LAYER_TRACE_R, "x_1 = placeholder; unbind = unbind.int(x_1); getitem = getitem(unbind, 0); getitem_1 = getitem(unbind, 1); "
+          "neg = neg(getitem_1); select_scatter = select_scatter(x_1, neg, 0, 1); unbind_1 = unbind.int(select_scatter); "
+          "getitem_2 = getitem(unbind_1, 0); getitem_3 = getitem(unbind_1, 1)", (tp_functional_changes){ .data = true });
+}
+
+TP_TEST(writes_hidden_from_autograd)
+{
+    check(write_detached, TP_LAYER_TRACE_R, "x_1 = placeholder; detach = detach(x_1); neg = neg(detach); detach_1 = detach(neg)",
+          (tp_functional_changes){ .data = true, .hidden = true, .no_grad = true });
+    tp_self.grad_mode = false;
+    check(write_input, TP_LAYER_TRACE_R, "x_1 = placeholder; add = add.Tensor(x_1, x_1); mul = mul.Tensor(add, add)",
+          (tp_functional_changes){ .data = true, .no_grad = true });
+    tp_self.grad_mode = true;
+}
+
+TP_TEST(composites_are_opened)
+{
+    check(write_composite, TP_LAYER_TRACE_R, "x_1 = placeholder; view = view(x_1, [2, 2]); zero = zero(view); view_1 = view(zero, [2, 2]); "
+          "view_2 = view(view_1, [2, 2]); neg = neg(view_1); t = t(neg); mm = mm(view_2, t)", (tp_functional_changes){ .data = true });
+}
+
+TP_TEST(tensors_from_outside_are_not_written)
+{
+    tp_scope s;
+    tp_scope_start(&s);
+    tp_tensor *x = test_square(&s), *outside = test_square(&s);
+    tp_functional *f = s.failed ? NULL : tp_functional_new();
+    tp_tensor *w = f ? test_own(&s, tp_functional_wrap(f, x)) : NULL;
+    if (w) {
+        tp_functional_enter(f, TP_LAYER_TRANSFORM);
+        EXPECT_ERROR(&s, "mutating a non-functional tensor with a functional tensor is not allowed. Please ensure that all of your inputs are "
+                     "wrapped inside of a functionalize() call.", "add_.Tensor", T(outside), T(w));
+        CALL(&s, "add_.Tensor", T(outside), T(outside));
+        EXPECT_ERROR(&s, "functionalize: aten::resize_ has no functional variant", "resize_", T(w), INTS(&s, 3));
+        tp_functional_leave(f);
+        EXPECT_ELEMENTS(outside, 2, 4, 6, 8);
+        TP_EXPECT(tp_self.active == 0 && tp_is_fake(w));
+    }
+    (void)tp_scope_end(&s);
+    tp_functional_free(f);
+}
+
+TP_TEST_MAIN(TP_SWEPT(writes_become_values), TP_SWEPT(writes_through_views_reach_the_base), TP_SWEPT(writes_hidden_from_autograd),
+             TP_SWEPT(composites_are_opened), TP_SWEPT(tensors_from_outside_are_not_written))
