@@ -57,6 +57,8 @@ struct face_state {
     struct capture_words *capture_words;    /* owned, NULL until torch._dynamo is imported */
     PyTypeObject *capture_generator, *capture_callable;
     PyTypeObject *op_function, *op_method, *overload, *node, *exporter, *function_context;
+    PyTypeObject *jit_graph, *jit_node, *jit_value, *jit_type, *jit_function, *jit_method, *jit_module;
+    PyObject *tracer_warning;   /* counted, may be NULL until torch.jit is loaded: TracerWarning */
     PyObject *dtypes[TP_DTYPE_COUNT], *layouts[LAYOUT_COUNT], *formats[FORMAT_COUNT];
     PyObject *cpu;              /* device("cpu") */
     PyObject *overload_class;   /* counted: what OpOverload objects are made of; a Python class */
@@ -322,5 +324,22 @@ PyObject *face_to_dlpack(PyObject *tensor);
 bool face_fx_init(PyObject *module);                /* fx_graph.c */
 bool face_symbolic_init(PyObject *module);
 bool face_capture_init(PyObject *module);           /* capture/module.c */
+
+/* ---- jit_trace.c: what other files ask while torch.jit.trace records ---- */
+bool face_jit_init(PyObject *module);
+static inline bool face_is_traced(void) { return tp_self.recorder != NULL; }
+PyObject *face_jit_size(const tp_tensor *t, int dim);   /* a size as a traced number */
+PyObject *face_jit_sizes(const tp_tensor *t);           /* all of them, a Size of such numbers */
+PyObject *face_jit_numel(const tp_tensor *t);
+uint32_t face_jit_mark(tp_tensor *t);               /* the traced value of a number read from `t`, 0: exception set */
+bool face_jit_warn_conversion(const char *what);    /* "a Python integer"; false: exception set */
+bool face_jit_warn(const char *text);
+bool face_jit_detached(tp_tensor *t);               /* detach_ was called: false, exception set */
+/* An autograd.Function ran, unrecorded, between these two: one node for it. */
+void *face_jit_pause(void);                         /* the trace that stops, NULL: none */
+void face_jit_resume(void *paused);
+bool face_jit_function_ran(PyObject *cls, PyObject *args, PyObject *result, bool inplace);
+/* Runs a module's forward in a frame of its own when a trace records it; args as PyObject_VectorcallMethod takes them. */
+PyObject *face_jit_forward(PyObject *self, PyObject *const *args, size_t count, PyObject *names);
 
 #endif

@@ -83,6 +83,7 @@ static bool (*const parts[])(PyObject *module) = {
     face_transforms_init,
     face_archive_init,
     face_pickle_init,
+    face_jit_init,
 };
 
 static int module_exec(PyObject *module)

@@ -54,6 +54,10 @@ static PyObject *module_call(PyObject *self, PyObject *const *args, Py_ssize_t c
     PyObject *forward;
     if (TP_UNLIKELY(!is_plain(self, &forward)))
         return PyObject_Vectorcall(face.module_slow, args - 1, (size_t)count + 1, names);
+    if (TP_UNLIKELY(face_is_traced())) {
+        Py_XDECREF(forward);
+        return face_jit_forward(self, args - 1, (size_t)count + 1, names);
+    }
     if (!forward)
         return PyObject_VectorcallMethod(face.name_forward, args - 1, (size_t)count + 1, names);
     PyObject *result = PyObject_Vectorcall(forward, args - 1, (size_t)count + 1, names);
