@@ -21,15 +21,15 @@ def install():
 
 
 class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """`taper.x` is `torch.x`."""
+    """`taper.x` is `torch.x`, and `functorch` is `torch.functorch`."""
 
     def find_spec(self, name, path=None, target=None):
-        if not name.startswith("taper.") or name == "taper.__main__":
-            return None
-        return importlib.machinery.ModuleSpec(name, self)
+        alias = name.startswith("taper.") and name != "taper.__main__" or name.partition(".")[0] == "functorch"
+        return importlib.machinery.ModuleSpec(name, self) if alias else None
 
     def create_module(self, spec):
-        return importlib.import_module("torch" + spec.name[len("taper"):])
+        whole = "torch." + spec.name if spec.name.startswith("functorch") else "torch" + spec.name[len("taper"):]
+        return importlib.import_module(whole)
 
     def exec_module(self, module):
         pass

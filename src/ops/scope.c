@@ -280,6 +280,9 @@ tp_tensor *tp_scope_sum_to(tp_scope *s, tp_tensor *t, const tp_syms *sizes)
         return tp_as_tensor(tp_scope_missing(s, sum ? "view" : "sum.dim_IntList"));
     tp_syms have = tp_syms_sizes(t);
     tp_ints dims = { .count = 0 };
+    const tp_op *all = sizes->count == 0 && have.count ? tp_op_find("aten", "sum", "") : NULL;
+    if (all)                                    /* to a scalar: all at once */
+        return tp_scope_tensor(s, all, (tp_value[]){ tp_of_tensor(t), tp_none() });
     spread_dims(&have, sizes, &dims, &s->failed);
     if (dims.count)
         t = tp_scope_tensor(s, sum, (tp_value[]){ tp_of_tensor(t), tp_scope_ints(s, &dims), tp_bool(true), tp_none() });

@@ -376,7 +376,10 @@ tp_graph *tp_recorder_graph(const tp_recorder *r)
 tp_node *tp_record_input(tp_recorder *r, const char *name, tp_value v)
 {
     tp_node *n = tp_graph_placeholder(r->graph, name);
-    if (!n || !describe(r, n, v))
+    if (!n)
+        return NULL;
+    tp_node_set_target(n, tp_target_name(n->name));         /* leaves of one argument share a wish, not a name */
+    if (!describe(r, n, v))
         return NULL;
     if (v.tag == TP_TENSOR && !tp_record_track(r, v.tensor, n))
         return NULL;

@@ -1,0 +1,75 @@
+"""Tables of decompositions: OpOverload -> function. An op's own entry (its `decomp`) serves where Python registered nothing."""
+from .. import _C
+from .._ops import OpOverload, OpOverloadPacket
+
+global_decomposition_table = {"post_autograd": {}, "pre_autograd": {}, "meta": {}}
+decomposition_table = global_decomposition_table["post_autograd"]
+pre_autograd_decomposition_table = global_decomposition_table["pre_autograd"]
+meta_table = global_decomposition_table["meta"]
+
+
+def _overloads(op):
+    if isinstance(op, OpOverload):
+        return [op]
+    if isinstance(op, OpOverloadPacket):
+        return [getattr(op, name) for name in op.overloads()]
+    raise ValueError(f"Found unexpected type {type(op)} for {op}: expected an OpOverload or OpOverloadPacket")
+
+
+def register_decomposition(aten_op, registry=None, *, type="post_autograd", unsafe=False):
+    """A decorator: the function is what this op (or these ops) can be written as."""
+    if type not in global_decomposition_table:
+        raise AssertionError(f"type must be one of {set(global_decomposition_table)}, got {type}")
+
+    def register(fn):
+        table = global_decomposition_table[type] if registry is None else registry
+        for op in aten_op if isinstance(aten_op, (list, tuple)) else [aten_op]:
+            for overload in _overloads(op):
+                if overload in table:
+                    raise RuntimeError(f"multiple registrations for {overload}")
+                table[overload] = fn
+        return fn
+
+    return register
+
+
+def _own(overload):
+    """The decomposition of the op's own entry, as a function; None: it has none."""
+    return overload.decompose if overload._has_decomposition else None
+
+
+def get_decompositions(aten_ops, type="post_autograd"):
+    """The table of these ops, by registration or from their entries; ops without either are left out."""
+    table = global_decomposition_table[type]
+    found = {}
+    for op in aten_ops:
+        for overload in _overloads(op):
+            function = table.get(overload) or _own(overload)
+            if function is not None:
+                found[overload] = function
+    return found
+
+
+def remove_decompositions(decompositions, aten_ops):
+    for op in aten_ops:
+        for overload in _overloads(op):
+            decompositions.pop(overload, None)
+
+
+def _entries():
+    """Every op that has a decomposition of its own, composites left out: they are opened anyway."""
+    COMPOSITE = 12
+    for name in _C._dispatch_get_all_op_names():
+        space, _, rest = name.partition("::")
+        base, _, overload = rest.partition(".")
+        op = _C._op_overload(space, base, overload)
+        if op is not None and op._has_decomposition and op._kind != COMPOSITE:
+            yield op
+
+
+def core_aten_decompositions():
+    """What turns every op that is not core into core ones, as far as entries say how."""
+    CORE = 1
+    table = {op: op.decompose for op in _entries() if not op._flags & CORE}
+    table.update(decomposition_table)
+    return table

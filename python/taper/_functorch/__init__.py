@@ -1,0 +1,1 @@
+"""Function transforms and what stands on them."""

@@ -1,0 +1,71 @@
+"""grad, vjp and functionalize: levels in C, with the signatures of PyTorch around them."""
+import functools
+
+from .. import _C
+
+
+def _called(func, argnums, has_aux, args, kwargs):
+    return _C._func_grad(func, argnums, has_aux, args, kwargs)
+
+
+def grad_and_value(func, argnums=0, has_aux=False):
+    """(gradient, value) of a function that gives a scalar; with has_aux (gradient, (value, aux))."""
+
+    @functools.wraps(func)
+    def wrapper(*args, **kwargs):
+        gradient, value, *aux = _called(func, argnums, has_aux, args, kwargs)
+        return (gradient, (value, aux[0])) if has_aux else (gradient, value)
+
+    return wrapper
+
+
+def grad(func, argnums=0, has_aux=False):
+    """The gradient of a function that gives a scalar; with has_aux (gradient, aux)."""
+
+    @functools.wraps(func)
+    def wrapper(*args, **kwargs):
+        gradient, _, *aux = _called(func, argnums, has_aux, args, kwargs)
+        return (gradient, aux[0]) if has_aux else gradient
+
+    return wrapper
+
+
+def vjp(func, *primals, has_aux=False):
+    """The value at `primals` and a function from cotangents to the gradients of the primals."""
+    output, level, *aux = _C._func_vjp(func, primals, has_aux)
+
+    def wrapper(cotangents, retain_graph=True, create_graph=None):
+        create = _C.is_grad_enabled() if create_graph is None else create_graph
+        return _C._func_pullback(level, cotangents, retain_graph, create)
+
+    return (output, wrapper, aux[0]) if has_aux else (output, wrapper)
+
+
+def functionalize(func, *, remove="mutations"):
+    """The same function without in-place operations; inputs it writes are written once, at the end."""
+    if remove == "mutations_and_views":
+        raise NotImplementedError("functionalize(f, remove='mutations_and_views'): Taper does not have the copying variants of views yet")
+    if remove != "mutations":
+        raise RuntimeError(
+            f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. Valid options are:\n"
+            "     remove='mutations': all inplace and out= operators will be removed from the program, and replaced with their "
+            "out-of-place equivalents.\n"
+            "     remove='mutations_and_views': In addition to the above, all aliasing operators {view} will be replaced with their "
+            "non-aliasing counterparts, {view}_copy.\n")
+
+    @functools.wraps(func)
+    def wrapper(*args, **kwargs):
+        return _C._func_functionalize(func, args, kwargs)
+
+    return wrapper
+
+
+def _missing(name):
+    def missing(*args, **kwargs):
+        raise NotImplementedError(f"torch.func.{name}: Taper does not have it yet")
+
+    missing.__name__ = missing.__qualname__ = name
+    return missing
+
+
+vmap, jvp, jacrev, jacfwd, hessian, linearize = map(_missing, "vmap jvp jacrev jacfwd hessian linearize".split())

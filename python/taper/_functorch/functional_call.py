@@ -1,0 +1,56 @@
+"""A module called with other parameters and buffers than its own."""
+import contextlib
+
+from ..nn import Module
+
+
+@contextlib.contextmanager
+def _swapped(module, tensors, tie_weights, strict):
+    """The module has these tensors while inside; what it had comes back whatever happens."""
+    named = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))}
+    unexpected = [name for name in tensors if name not in named]
+    missing = [name for name in named if name not in tensors]
+    if strict and (unexpected or missing):
+        words = [f"Unexpected key(s): {', '.join(unexpected)}."] * bool(unexpected) + [f"Missing key(s): {', '.join(missing)}."] * bool(missing)
+        raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(module).__name__, "\n\t".join(words)))
+    if unexpected:
+        raise AttributeError(f"{type(module).__name__} has no attribute `{unexpected[0]}`")
+    if tie_weights:                         # every name of a tensor that is given once gets the given one
+        by_identity = {id(named[name]): tensor for name, tensor in tensors.items()}
+        tensors = {**{name: by_identity[id(t)] for name, t in named.items() if id(t) in by_identity}, **tensors}
+    undo = []
+    try:
+        for name, tensor in tensors.items():
+            path, _, last = name.rpartition(".")
+            owner = module.get_submodule(path)
+            place = owner._parameters if last in owner._parameters else owner._buffers
+            undo.append((place, last, place[last]))
+            place[last] = tensor
+        yield
+    finally:
+        for place, last, before in reversed(undo):
+            place[last] = before
+
+
+def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
+    if isinstance(parameter_and_buffer_dicts, dict):
+        tensors = parameter_and_buffer_dicts
+    elif isinstance(parameter_and_buffer_dicts, (tuple, list)):
+        if not all(isinstance(d, dict) for d in parameter_and_buffer_dicts):
+            raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
+        names = [name for d in parameter_and_buffer_dicts for name in d]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+        tensors = {name: t for d in parameter_and_buffer_dicts for name, t in d.items()}
+    else:
+        raise ValueError(f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(parameter_and_buffer_dicts)}")
+    if not isinstance(module, Module):
+        raise TypeError(f"functional_call expects a module, got {type(module)}")
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    with _swapped(module, tensors, tie_weights, strict):
+        return module(*args, **(kwargs or {}))
+
+
+def stack_module_state(models):
+    raise NotImplementedError("torch.func.stack_module_state: Taper does not have it yet")

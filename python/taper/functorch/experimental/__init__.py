@@ -1,0 +1,1 @@
+from ..._functorch.eager_transforms import functionalize  # noqa: F401
