@@ -51,15 +51,24 @@ bool tp_code_value(const tp_code_host *h, tp_value v, tp_code_form form, tp_text
     char name[16];
     switch ((tp_tag)v.tag) {
     case TP_NODE:
-        tp_text_add(out, form == TP_FORM_LISTING ? "%%%s" : "%s", tp_as_node(v)->name);
+        if (form == TP_FORM_LISTING || form == TP_FORM_TEXT)
+            put(out, "%");
+        put(out, tp_as_node(v)->name);
+        return fine(out);
+    case TP_SYM:
+        if (form != TP_FORM_TEXT)
+            break;
+        put(out, "sym(\"");
+        tp_sym_print((tp_sym){ v.sym }, out);
+        put(out, "\")");
         return fine(out);
     case TP_STRING:
-        if (form == TP_FORM_CODE)
+        if (form == TP_FORM_CODE || form == TP_FORM_TEXT)
             break;
         tp_text_put(out, v.string->text, v.string->length);
         return fine(out);
     case TP_DEVICE:
-        if (form == TP_FORM_CODE)
+        if (form == TP_FORM_CODE || form == TP_FORM_TEXT)
             break;
         put(out, tp_device_name(v.device, name));
         return fine(out);
@@ -67,10 +76,17 @@ bool tp_code_value(const tp_code_host *h, tp_value v, tp_code_form form, tp_text
     case TP_LIST:  return put_items(h, v, "[", "]", form == TP_FORM_STR ? TP_FORM_CODE : form, out);
     case TP_TUPLE: return put_items(h, v, "(", v.list->count == 1 ? ",)" : ")", form == TP_FORM_STR ? TP_FORM_CODE : form, out);
     case TP_DICT:  return put_items(h, v, "{", "}", form == TP_FORM_STR ? TP_FORM_CODE : form, out);
-    case TP_SLICE: return put_items(h, v, "slice(", ")", TP_FORM_CODE, out);
+    case TP_SLICE: return put_items(h, v, "slice(", ")", form == TP_FORM_TEXT ? form : TP_FORM_CODE, out);
     case TP_TENSOR:
     case TP_GENERATOR:
-    case TP_HANDLE: return put_constant(h, v, form != TP_FORM_CODE, out);
+    case TP_HANDLE:
+        if (form != TP_FORM_TEXT)
+            return put_constant(h, v, form != TP_FORM_CODE, out);
+        put(out, "`");
+        if (!put_constant(h, v, false, out))
+            return false;
+        put(out, "`");
+        return fine(out);
     default: break;
     }
     tp_value_print(v, out);

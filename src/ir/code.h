@@ -47,6 +47,7 @@ typedef enum tp_code_form {
     TP_FORM_CODE,                   /* as Python reads it: node names, quoted texts */
     TP_FORM_LISTING,                /* as listings show arguments: %x, bare texts */
     TP_FORM_STR,                    /* as str() shows them: node names */
+    TP_FORM_TEXT,                   /* as text.h reads them back: %x, sym("s0 + 1"), quoted texts */
 } tp_code_form;
 
 /* The whole function. */

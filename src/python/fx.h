@@ -70,7 +70,7 @@ PyObject *fx_graph_find_nodes(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *fx_graph_output_node(PyObject *self, PyObject *unused);
 
 /* ---- fx_arguments.c ---- */
-/* An argument of a node of `g`; owned by the caller. False: exception set. */
+/* An argument of a node of `g`; owned by the caller. False: exception set. `g` NULL: no node nor symbol is kept as one. */
 bool fx_to_value(tp_graph *g, PyObject *o, tp_value *out);
 /* The positional and keyword arguments; an owned array of owned values. */
 typedef struct fx_arguments {
@@ -98,5 +98,6 @@ PyObject *fx_add_global(PyObject *globals, PyObject *hint, PyObject *o);
 PyObject *fx_graph_str(tp_graph *g);
 PyObject *fx_node_str(tp_node *n);                          /* format_node */
 bool fx_code_init(PyObject *module);
+bool fx_run_init(PyObject *module);                         /* fx_run.c */
 
 #endif

@@ -93,9 +93,9 @@ static bool to_symbol(tp_graph *g, PyObject *o, tp_value *out)
 {
     tp_value v = face_sym_value(o);
     tp_shape_env *env = v.tag == TP_SYM ? tp_sym_env((tp_sym){ v.sym }) : NULL;
-    if (env && !g->env)
+    if (env && g && !g->env)
         g->env = tp_shape_env_ref(env);
-    if (v.tag == TP_SYM && env != g->env)
+    if (v.tag == TP_SYM && g && env != g->env)
         return to_handle(o, out);
     *out = tp_value_ref(v);
     return true;
@@ -106,6 +106,8 @@ bool fx_to_value(tp_graph *g, PyObject *o, tp_value *out)
     *out = tp_none();
     if (fx_is_node(o)) {
         tp_node *n = fx_node_of(o);
+        if (!g)
+            return to_handle(o, out);
         if (n->graph != g)
             return fx_foreign_error(n, NULL, g);
         *out = tp_of_node(n);

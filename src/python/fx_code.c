@@ -269,7 +269,7 @@ static bool host_result(void *data, const tp_node *n, const char *printed, tp_te
     host_data *d = data;
     if (!d->pytree) {
         PyObject *value = n->arg_count ? fx_from_value(n->arg[0]) : Py_NewRef(Py_None);
-        PyObject *text = value ? PyObject_CallMethod(d->codegen, "generate_output", "O", value) : NULL;
+        PyObject *text = value ? PyObject_CallMethod(d->codegen, "generate_output", "(O)", value) : NULL;
         Py_XDECREF(value);
         return put_object(text, out);
     }

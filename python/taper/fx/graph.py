@@ -2,6 +2,7 @@
 import contextlib
 import copy
 import dataclasses
+import types
 import typing
 import warnings
 
@@ -209,7 +210,7 @@ class Graph(_C._FxGraph):
 
     def __reduce__(self):
         place = {node: _Place(i) for i, node in enumerate(self.nodes)}
-        rows = [(n.op, n.target, map_arg(n.args, place.__getitem__), dict(map_arg(n.kwargs, place.__getitem__)), n.name, n.type,
+        rows = [(n.op, _Named.of(n.target), map_arg(n.args, place.__getitem__), dict(map_arg(n.kwargs, place.__getitem__)), n.name, n.type,
                  dict(n.meta)) for n in self.nodes]
         state = {name: value for name, value in self.__dict__.items() if name != "_owning_module"}
         return _make_again, (type(self),), (rows, state)
@@ -220,6 +221,7 @@ class Graph(_C._FxGraph):
         made = []
         back = lambda leaf: made[leaf] if type(leaf) is _Place else leaf
         for op, target, args, kwargs, name, kind, meta in rows:
+            target = target.find() if type(target) is _Named else target
             node = self.create_node(op, target, _C._fx_map_aggregate(args, back), _C._fx_map_aggregate(kwargs, back), name, kind)
             node.meta.update(meta)
             made.append(node)
@@ -227,6 +229,22 @@ class Graph(_C._FxGraph):
 
 class _Place(int):
     """Stands for the n-th node in pickles."""
+
+
+class _Named(str):
+    """Stands for a builtin function of the package in pickles."""
+
+    @staticmethod
+    def of(target):
+        if isinstance(target, types.BuiltinFunctionType) and (name := _C._fx_qualified_name(target)).startswith("torch."):
+            return _Named(name)
+        return target
+
+    def find(self):
+        at = _package()
+        for part in self.split(".")[1:]:
+            at = getattr(at, part)
+        return at
 
 
 def _make_again(cls):
