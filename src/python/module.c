@@ -81,6 +81,7 @@ static bool (*const parts[])(PyObject *module) = {
     face_fx_init,
     face_make_fx_init,
     face_transforms_init,
+    face_aot_init,
 };
 
 static int module_exec(PyObject *module)
