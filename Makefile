@@ -66,25 +66,16 @@ test-all:
 check: build
 	$(PY) tools/check.py --build $(BUILD)
 
-# ASan and UBSan over C and Python tests, leaks included; asserts are on. Python's own allocator would hide its blocks, and
-# its frames, as numpy's, have no frame pointers: tests/lsan.txt needs the slow unwinder, which ten frames make bearable.
-# Reports go to the descriptor, so pytest must not take it.
-ASAN_ALWAYS := detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1
-ASAN_PYTHON := detect_leaks=1:allocator_may_return_null=1:fast_unwind_on_malloc=0:malloc_context_size=10
+# ASan and UBSan over all tests, failing allocations and leaks included.
 asan: $(VENV)/ready
 	[ -f build-asan/build.ninja ] || $(TOOLS) meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false \
 	    -Dbuildtype=debugoptimized -Doptimization=1 -Db_ndebug=false
 	$(TOOLS) meson compile -C build-asan -j $(JOBS)
-	ASAN_OPTIONS=$(ASAN_ALWAYS) UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $(TOOLS) \
-	    meson test -C build-asan --no-rebuild --suite c --timeout-multiplier 5 --print-errorlogs
-	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" PYTHONMALLOC=malloc \
-	ASAN_OPTIONS=$(ASAN_PYTHON) UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	LSAN_OPTIONS=suppressions=$(CURDIR)/tests/lsan.txt:print_suppressions=0 \
-	PYTHONPATH=$(CURDIR)/build-asan/python $(PY) -m pytest -q -p no:cacheprovider --capture=sys -m "not slow" tests/python
+	$(TOOLS) tools/asan build-asan $(PY) $(SEEDS)
 
 SECONDS_EACH ?= 20
 fuzz: build
-	$(TOOLS) ninja -C $(BUILD) src/fuzz-schema src/fuzz-expression
+	$(TOOLS) ninja -C $(BUILD) src/fuzz-schema src/fuzz-expression src/fuzz-json src/fuzz-pickle src/fuzz-zip
 	$(PY) tools/fuzz.py --build $(BUILD) --seconds $(SECONDS_EACH)
 
 bench: build .venv-oracle/ready

@@ -101,8 +101,8 @@ ROWS = [
      lambda z: mpf(1), mpf(0), mpf("0.95") ** 2, 6, None),
     ("exp2", "(2^r - 1) / r", lambda r: series(lambda t: (mpf(2) ** t - 1) / t, [log(mpf(2))], r),
      lambda r: max(abs(r), mpf("1e-6")), mpf("-0.501"), mpf("0.501"), 4, None),
-    ("tail_log2", "log2(erfc(x / sqrt(2)) / 2) in x", lambda x: log(erfc(x / sqrt(mpf(2))) / 2, 2),
-     lambda x: erfc(x / sqrt(mpf(2))) * (1 + x) + mpf("1e-3"), mpf(0), mpf("6"), 9, None),
+    ("tail_log2", "log2(erfc(h * sqrt(2)) / 2) in h", lambda h: log(erfc(h * sqrt(mpf(2))) / 2, 2),
+     lambda h: erfc(h * sqrt(mpf(2))) * (1 + 2 * h) + mpf("2e-4"), mpf(0), mpf("2.3"), 8, None),
     ("erfc_log", "log(erfc(x)) in x - 1", lambda t: log(erfc(t + 1)), lambda t: erfc(t + 1) + mpf("1e-6"),
      mpf("-0.06"), mpf("2.93"), 7, None),
 ]
@@ -148,6 +148,14 @@ def print_split(name, value, bits, type_name):
         value -= piece
 
 
+def print_far(name, coefficients, low, high, target):
+    """Where a polynomial that falls on beyond its range reaches `target`."""
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if evaluate(coefficients, middle) > target else (low, middle)
+    print(f"#define {name} {constant(low, 'float')}")
+
+
 def main():
     print("/* polynomials.h - printed by tools/polynomial.py, which says where the coefficients come from. */")
     print("#ifndef TP_TILE_POLYNOMIALS_H\n#define TP_TILE_POLYNOMIALS_H")
@@ -159,6 +167,8 @@ def main():
             if degree is not None:
                 coefficients, error = remez(g, weight, low, high, degree)
                 print_function(name, text, coefficients, error, type_name, suffix)
+                if name == "tail_log2":
+                    print_far("TAIL_FAR_f32", coefficients, high, mpf(8), -128)
     print("\n#endif")
 
 

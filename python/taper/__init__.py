@@ -90,10 +90,12 @@ def __getattr__(name):
         value = legacy_type(name, _FACES[name])
         setattr(here, name, value)
         return value
-    if name in ("TypedStorage", "storage"):
+    if name == "storage" or name.endswith("Storage"):
         from . import storage
 
-        return storage if name == "storage" else storage.TypedStorage
+        value = storage if name == "storage" else storage.TypedStorage if name == "TypedStorage" else storage.LEGACY.get(name)
+        if value is not None:
+            return value
     if name in known():
         raise AttributeError(f"module '{__name__}' has no attribute '{name}': Taper does not have it yet")
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

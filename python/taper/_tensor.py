@@ -242,13 +242,28 @@ def __reduce_ex__(self, protocol):
         args = (self.dtype, tuple(self.size()), self.stride(), self.requires_grad)
     else:
         func = _utils._rebuild_tensor_v2
-        hooks = OrderedDict() if self._backward_hooks is None else self._backward_hooks
-        args = (self._typed_storage(), self.storage_offset(), tuple(self.size()), self.stride(), self.requires_grad, hooks)
-    if not self.is_leaf:
-        func, args = func, args[:-2] + (False, OrderedDict()) if not self.is_meta else args
+        for hook in (self._backward_hooks or {}).values():
+            if not hasattr(hook, "__torch_unserializable__"):
+                _warnings.warn(
+                    f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
+                    "function with @torch.utils.hooks.unserializable_hook to suppress this warning", stacklevel=2)
+        # The empty dictionary is where older files kept hooks.
+        args = (self._typed_storage(), self.storage_offset(), tuple(self.size()), self.stride(), self.requires_grad, OrderedDict())
     if type(self) is Tensor and not self.__dict__:
         return (func, args)
-    return (_utils._rebuild_from_type_v2, (func, type(self), args, _utils._get_obj_state(self)))
+    return (_rebuild_from_type_v2, (func, type(self), args, _utils._get_obj_state(self)))
+
+
+def _rebuild_from_type_v2(func, new_type, args, state):
+    from . import _utils
+
+    made = func(*args)
+    if type(made) is not new_type:
+        made = made.as_subclass(new_type)
+    if getattr(made.__class__, "__setstate__", Tensor.__setstate__) is not Tensor.__setstate__:
+        made.__setstate__(state)
+        return made
+    return _utils._set_obj_state(made, state)
 
 
 def __setstate__(self, state):

@@ -7,11 +7,30 @@ def _untyped(storage):
 
 
 def _rebuild_tensor(storage, storage_offset, size, stride):
+    if storage.device.type == "meta":
+        return _rebuild_meta_tensor_no_storage(storage.dtype, size, stride, False)
     return _C._tensor_of_storage(_untyped(storage), storage.dtype, storage_offset, tuple(size), tuple(stride))
 
 
 def _rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, backward_hooks, metadata=None):
-    tensor = _rebuild_tensor(storage, storage_offset, size, stride)
+    return _finish(_rebuild_tensor(storage, storage_offset, size, stride), requires_grad, backward_hooks, metadata)
+
+
+def _rebuild_tensor_v3(storage, storage_offset, size, stride, requires_grad, backward_hooks, dtype, metadata=None):
+    """Of types that have no storage class of their own: the storage is one of bytes."""
+    if storage.device.type == "meta":
+        tensor = _rebuild_meta_tensor_no_storage(dtype, size, stride, False)
+    else:
+        tensor = _C._tensor_of_storage(_untyped(storage), dtype, storage_offset, tuple(size), tuple(stride))
+    return _finish(tensor, requires_grad, backward_hooks, metadata)
+
+
+def _finish(tensor, requires_grad, backward_hooks, metadata):
+    if metadata:                # bits of PyTorch's lazy views
+        if metadata.get("conj"):
+            tensor = tensor.conj()
+        if metadata.get("neg"):
+            tensor = -tensor
     tensor.requires_grad = requires_grad
     tensor._backward_hooks = backward_hooks if backward_hooks else None
     return tensor
@@ -29,16 +48,6 @@ def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
     return _set_obj_state(_rebuild_parameter(data, requires_grad, backward_hooks), state)
 
 
-def _rebuild_from_type_v2(func, new_type, args, state):
-    made = func(*args)
-    if type(made) is not new_type:
-        made = made.as_subclass(new_type)
-    if getattr(made.__class__, "__setstate__", _C.Tensor.__setstate__) is not _C.Tensor.__setstate__:
-        made.__setstate__(state)
-        return made
-    return _set_obj_state(made, state)
-
-
 def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):
     made = _C._VariableFunctions.empty_strided(size, stride, dtype=dtype, device="meta")
     return made.requires_grad_() if requires_grad else made
@@ -48,7 +57,7 @@ def _get_obj_state(obj):
     get = getattr(type(obj), "__getstate__", None)
     if get is not None and get is not getattr(object, "__getstate__", None):
         return obj.__getstate__()
-    return dict(obj.__dict__)
+    return dict(obj.__dict__) or None
 
 
 def _set_obj_state(obj, state):

@@ -74,13 +74,10 @@ class TypedStorage:
         return self
 
     def pickle_storage_type(self):
-        return {"float32": "FloatStorage", "float64": "DoubleStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage",
-                "int64": "LongStorage", "int32": "IntStorage", "int16": "ShortStorage", "int8": "CharStorage",
-                "uint8": "ByteStorage", "bool": "BoolStorage", "complex64": "ComplexFloatStorage",
-                "complex128": "ComplexDoubleStorage"}[str(self.dtype).split(".")[1]]
+        return next(name for name, kind in LEGACY.items() if kind.dtype is self.dtype)
 
     def __repr__(self):
-        body = "".join(f" {x}\n" for x in self.tolist())
+        body = "...\n" if self.device.type == "meta" else "".join(f" {x}\n" for x in self.tolist())
         return f"{body}[{__name__}.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
 
     def __eq__(self, other):
@@ -95,3 +92,27 @@ class TypedStorage:
 
 def _rebuild_typed(untyped, dtype):
     return TypedStorage(wrap_storage=untyped, dtype=dtype)
+
+
+class StorageType:
+    """What files call torch.FloatStorage: an element type by name, that cannot be called."""
+
+    def __init__(self, name):
+        self.name = name
+        self.dtype = LEGACY[name].dtype
+
+    def __str__(self):
+        return f"StorageType(dtype={self.dtype})"
+
+
+def _legacy_class(name, dtype):
+    return type(name, (TypedStorage,), {
+        "dtype": dtype, "__module__": __name__.rsplit(".", 1)[0],
+        "__init__": lambda self, *args, **options: TypedStorage.__init__(self, *args, dtype=dtype, **options)})
+
+
+# FloatStorage and its like: names of element types, first of all in files.
+LEGACY = {name: _legacy_class(name, getattr(_C, dtype)) for name, dtype in (
+    ("FloatStorage", "float32"), ("DoubleStorage", "float64"), ("HalfStorage", "float16"), ("BFloat16Storage", "bfloat16"),
+    ("LongStorage", "int64"), ("IntStorage", "int32"), ("ShortStorage", "int16"), ("CharStorage", "int8"), ("ByteStorage", "uint8"),
+    ("BoolStorage", "bool"), ("ComplexFloatStorage", "complex64"), ("ComplexDoubleStorage", "complex128"))}

@@ -133,6 +133,28 @@ TP_TEST(pool_runs_every_chunk_once)
     TP_EXPECT(sum == want);
 }
 
+static void mark_range(void *work, int64_t first, int64_t last)
+{
+    for (int64_t i = first; i < last; i++)
+        atomic_fetch_add((atomic_int *)work + i, 1);
+}
+
+TP_TEST(pool_ranges_cover_every_chunk_once)
+{
+    enum { MOST = 300 };
+    static atomic_int times[MOST];
+    int rounds = 0, wrong = 0;
+    for (int threads = 1; threads <= 4; threads++) {
+        tp_pool_set_threads(threads);
+        for (int count = 0; count <= MOST; count += 7, rounds++)
+            tp_pool_run_ranges(count, mark_range, times);
+    }
+    tp_pool_set_threads(0);
+    for (int i = 0; i < MOST; i++)
+        wrong += times[i] != 4 * (MOST / 7 - i / 7);
+    TP_EXPECT(wrong == 0 && rounds == 4 * (MOST / 7 + 1));
+}
+
 TP_TEST(pool_survives_fork)
 {
     atomic_llong sum = 0;
@@ -155,4 +177,5 @@ TP_TEST(pool_survives_fork)
 TP_TEST_MAIN(TP_SWEPT(arena_hands_out_aligned_memory), TP_SWEPT(arena_reset_keeps_a_chunk),
              TP_SWEPT(map_finds_what_was_put), TP_SWEPT(text_map_keeps_its_own_strings), TP_SWEPT(text_grows),
              TP_SWEPT(array_grows), TP_SWEPT(error_is_kept_until_cleared), TP_SWEPT(blocks_are_aligned_and_reused),
-             TP_UNSWEPT(pool_runs_every_chunk_once), TP_UNSWEPT(pool_survives_fork))
+             TP_SWEPT(pool_runs_every_chunk_once),
+             TP_SWEPT(pool_ranges_cover_every_chunk_once), TP_SWEPT(pool_survives_fork))

@@ -115,7 +115,8 @@ static bool grow_text(tp_text_map *m)
 
 bool tp_text_map_put(tp_text_map *m, const char *text, uint64_t value)
 {
-    if ((m->count + 1) * 8 > m->room * 7 && !grow_text(m))
+    /* Names are mostly looked up to hear that they are free, which takes dozens of steps when slots are 7/8 full. */
+    if ((m->count + 1) * 8 > m->room * 5 && !grow_text(m))
         return false;
     uint64_t hash = tp_hash_text(text);
     struct tp_text_slot *s = &m->slot[find_text(m, text, hash)];

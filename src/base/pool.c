@@ -1,11 +1,12 @@
 /* pool.c - claimed chunks, a short spin, then a futex.
  *
- *   run: next ──► 0 1 2 3 4 5 … count       claimed by fetch_add: caller and workers alike
- *        done ──► how many have finished     the caller waits until done == count
+ *   run: next ──► 0 1 2 3 4 5 … count       claimed from the left: caller and workers alike
+ *   claims of ranges:  ├────────┤├─────┤├───┤├─┤…       a share of what is left, so that the last ones are small
  *
  * One run at a time uses the workers; a second caller that finds them taken does its chunks alone, which is never
- * slower than waiting. A worker registers in `inside` before it touches the run and leaves after, and the caller does
- * not reuse the run's fields until nobody is inside: that is what makes a stack-allocated `work` safe. */
+ * slower than waiting. A worker registers in `inside` before it touches the run and leaves when it has finished what it
+ * claimed. When nothing is left to claim the caller waits until nobody is inside: then all is done, and that is what
+ * makes a stack-allocated `work` safe. */
 #define _GNU_SOURCE
 #include "base/pool.h"
 
@@ -28,11 +29,14 @@ enum { MOST_THREADS = 256, SPIN_NANOSECONDS = 20000 };
 struct tp_pool {
     atomic_uint  ticket;            /* futex word: grows by one with every run and at the stop */
     atomic_int   open;              /* a run is under way and may be entered */
-    atomic_int   inside;            /* workers that look at the run */
-    atomic_llong next, done;
+    atomic_uint  inside;            /* futex word: workers that look at the run */
+    atomic_int   waiting;           /* the caller sleeps until nobody is inside */
+    atomic_llong next;
     int64_t      count;
-    tp_chunk_fn *chunk;
+    int64_t      share;             /* a claim takes this part of what is left; 0: one chunk */
+    tp_range_fn *range;
     void        *work;
+    atomic_int   caller_core;       /* where the run was started */
     atomic_int   helpers_wanted;    /* how many workers may join this run */
     atomic_int   sleeping;
     atomic_flag  taken;
@@ -78,23 +82,52 @@ static int cores_lent(void)
     return cores < 1 ? 1 : cores > MOST_THREADS ? MOST_THREADS : cores;
 }
 
-static void claim_chunks(struct tp_pool *p, int64_t count, tp_chunk_fn *chunk, void *work)
+/* The next range of chunks; empty when there is none left. */
+static int64_t claim(struct tp_pool *p, int64_t count, int64_t *last)
 {
-    int64_t finished = 0, i;
-    while ((i = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed)) < count) {
-        chunk(work, i, count);
-        finished++;
+    if (!p->share) {
+        int64_t first = atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
+        *last = first < count ? first + 1 : first;
+        return first;
     }
-    if (finished)
-        atomic_fetch_add_explicit(&p->done, finished, memory_order_release);
+    long long first = atomic_load_explicit(&p->next, memory_order_relaxed), take;
+    do {
+        take = (count - first + p->share - 1) / p->share;
+    } while (take > 0 && !atomic_compare_exchange_weak_explicit(&p->next, &first, first + take, memory_order_relaxed,
+                                                                memory_order_relaxed));
+    *last = first + take;
+    return first;
+}
+
+static void work_on(struct tp_pool *p, int64_t count, tp_range_fn *range, void *work)
+{
+    int64_t first, last;
+    while ((first = claim(p, count, &last)) < last)
+        range(work, first, last);
+}
+
+/* On a busy machine a worker is often woken on the caller's own core, and sleeps too soon for the scheduler to part them:
+ * the run would have one core. So it moves on its own; its affinity is the same again afterwards. */
+static void leave_core(int core)
+{
+    cpu_set_t all, others;
+    if (sched_getcpu() != core || sched_getaffinity(0, sizeof all, &all) != 0)
+        return;
+    others = all;
+    CPU_CLR(core, &others);
+    if (CPU_COUNT(&others) && sched_setaffinity(0, sizeof others, &others) == 0)
+        (void)sched_setaffinity(0, sizeof all, &all);
 }
 
 static void join_run(struct tp_pool *p)
 {
+    if (atomic_load(&p->open))
+        leave_core(atomic_load(&p->caller_core));
     atomic_fetch_add(&p->inside, 1);
     if (atomic_load(&p->open) && atomic_fetch_sub(&p->helpers_wanted, 1) > 0)
-        claim_chunks(p, p->count, p->chunk, p->work);
-    atomic_fetch_sub(&p->inside, 1);
+        work_on(p, p->count, p->range, p->work);
+    if (atomic_fetch_sub(&p->inside, 1) == 1 && atomic_load(&p->waiting))
+        futex_wake(&p->inside, 1);
 }
 
 static void *worker(void *argument)
@@ -131,37 +164,39 @@ static void start_workers(struct tp_pool *p, int wanted)
     pthread_mutex_unlock(&p->start);
 }
 
-static void run_alone(int64_t count, tp_chunk_fn *chunk, void *work)
+/* A worker that lost its core holds us up. Sleeping, not yielding, leaves our core free for it to move to. */
+static void wait_for_workers(struct tp_pool *p)
 {
-    for (int64_t i = 0; i < count; i++)
-        chunk(work, i, count);
+    unsigned inside;
+    int64_t until = nanoseconds() + SPIN_NANOSECONDS;
+    while (atomic_load(&p->inside) && nanoseconds() < until)
+        __builtin_ia32_pause();
+    if (!atomic_load(&p->inside))
+        return;
+    atomic_store(&p->waiting, 1);
+    while ((inside = atomic_load(&p->inside)))
+        futex_wait(&p->inside, inside);
+    atomic_store(&p->waiting, 0);
 }
 
-static void wait_for_claimed(struct tp_pool *p, int64_t count)
-{
-    for (int spins = 0; atomic_load_explicit(&p->done, memory_order_acquire) < count || atomic_load(&p->inside); spins++)
-        if (spins < 1000)
-            __builtin_ia32_pause();
-        else
-            sched_yield();
-}
-
-void tp_pool_run(int64_t count, tp_chunk_fn *chunk, void *work)
+static void run_shared(int64_t count, int64_t share, tp_range_fn *range, void *work)
 {
     struct tp_pool *p = tp_the_runtime.pool;
     int threads = tp_pool_threads();
     if (count < 2 || threads < 2 || tp_self.in_parallel || atomic_flag_test_and_set(&p->taken)) {
-        run_alone(count, chunk, work);
+        if (count > 0)
+            range(work, 0, count);
         return;
     }
     if (p->workers < threads - 1)
         start_workers(p, threads - 1);
 
     p->count = count;
-    p->chunk = chunk;
+    p->share = share * threads;
+    p->range = range;
     p->work = work;
+    atomic_store(&p->caller_core, sched_getcpu());
     atomic_store(&p->next, 0);
-    atomic_store(&p->done, 0);
     atomic_store(&p->helpers_wanted, threads - 1);
     atomic_store(&p->open, 1);
     atomic_fetch_add(&p->ticket, 1);
@@ -169,11 +204,34 @@ void tp_pool_run(int64_t count, tp_chunk_fn *chunk, void *work)
         futex_wake(&p->ticket, threads - 1);
 
     tp_self.in_parallel = true;
-    claim_chunks(p, count, chunk, work);
+    work_on(p, count, range, work);
     tp_self.in_parallel = false;
     atomic_store(&p->open, 0);
-    wait_for_claimed(p, count);
+    wait_for_workers(p);
     atomic_flag_clear(&p->taken);
+}
+
+void tp_pool_run_ranges(int64_t count, tp_range_fn *range, void *work)
+{
+    run_shared(count, 2, range, work);
+}
+
+typedef struct chunks {
+    tp_chunk_fn *chunk;
+    void        *work;
+    int64_t      count;
+} chunks;
+
+static void run_chunks(void *work, int64_t first, int64_t last)
+{
+    const chunks *c = work;
+    for (int64_t i = first; i < last; i++)
+        c->chunk(c->work, i, c->count);
+}
+
+void tp_pool_run(int64_t count, tp_chunk_fn *chunk, void *work)
+{
+    run_shared(count, 0, run_chunks, &(chunks){ chunk, work, count });
 }
 
 int tp_pool_threads(void)
@@ -225,6 +283,7 @@ void tp_pool_after_fork(bool child)
         p->workers = 0;
         atomic_store(&p->open, 0);
         atomic_store(&p->inside, 0);
+        atomic_store(&p->waiting, 0);
         atomic_store(&p->sleeping, 0);
         atomic_flag_clear(&p->taken);
         tp_self.in_parallel = false;

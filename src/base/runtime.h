@@ -69,6 +69,9 @@ typedef struct tp_thread {
     void    *engine;                        /* grad: the backward run this thread works for */
     void    *saved_hooks;                   /* grad: pack and unpack hooks */
     void    *fake;                          /* trace: the fake mode */
+    struct tp_capture *capture;             /* python/capture: the innermost entered, NULL: frames run as always */
+    int      capture_off;                   /* python/capture: frames are not asked about while above 0 */
+    uintptr_t stack_end;                    /* python/capture: the lowest address of this thread's C stack; 0: not asked yet */
     void    *dying;                         /* grad: nodes whose last owner left, freed one after another */
     bool     burying;                       /* grad: the loop that frees them is running */
     bool     end_noted;                     /* tp_thread_trim will run when the thread ends */

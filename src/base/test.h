@@ -3,9 +3,10 @@
  *     TP_TEST(arena_keeps_alignment) { tp_arena a; … TP_EXPECT(p != NULL); … }
  *     TP_TEST_MAIN(arena_keeps_alignment, arena_is_sticky)
  *
- * Each test runs once plainly. Then, unless it is listed as unswept, it runs again with its 1st, 2nd, 3rd … allocation
- * failing until it gets through: it must not crash nor leak, and its checks are silent, for what it computes is then
- * undefined. Inside a test, TP_NEED(x) leaves through `out:` when x fails, as the code under test would. */
+ * Each test runs once plainly. With --sweep it runs again with its 1st, 2nd, 3rd … allocation failing until it gets
+ * through: it must not crash nor leak, and its checks are silent, for what it computes is then undefined. A long test takes
+ * ever longer steps (TP_SPARSE), or some test of its program sweeps the parts one by one (TP_IN_PARTS, tp_test_sweep). Inside
+ * a test, TP_NEED(x) leaves through `out:` when x fails, as the code under test would. */
 #ifndef TP_BASE_TEST_H
 #define TP_BASE_TEST_H
 
@@ -15,14 +16,17 @@
 
 #include "base/runtime.h"
 
+typedef enum tp_test_kind { TP_TEST_SWEPT, TP_TEST_SPARSE, TP_TEST_IN_PARTS } tp_test_kind;
+
 typedef struct tp_test {
     const char *name;
     void (*run)(void);
-    bool sweep;
+    tp_test_kind kind;
 } tp_test;
 
 extern int tp_test_bad;         /* failed checks of the running test */
 extern bool tp_test_quiet;      /* inside the sweep */
+extern bool tp_test_sweeping;   /* the program was asked to sweep */
 
 #define TP_TEST(name) static void name(void)
 #define TP_EXPECT(c)                                                                                      \
@@ -50,11 +54,16 @@ extern bool tp_test_quiet;      /* inside the sweep */
 
 int tp_test_main(const tp_test *tests, size_t count, int argc, char **argv);
 
-#define TP_SWEPT(n) { #n, n, true }
-#define TP_UNSWEPT(n) { #n, n, false }
+/* Runs with each allocation failing in turn; false, and a line printed that begins with `name`, when one run leaks. */
+bool tp_test_sweep(const char *name, bool sparse, void (*run)(void *), void *arg);
+
+#define TP_SWEPT(n) { #n, n, TP_TEST_SWEPT }
+#define TP_SPARSE(n) { #n, n, TP_TEST_SPARSE }
+#define TP_IN_PARTS(n) { #n, n, TP_TEST_IN_PARTS }
 #define TP_TEST_MAIN(...)                                             \
     int tp_test_bad;                                                  \
     bool tp_test_quiet;                                               \
+    bool tp_test_sweeping;                                            \
     int main(int argc, char **argv)                                   \
     {                                                                 \
         static const tp_test tests[] = { __VA_ARGS__ };               \

@@ -1,6 +1,7 @@
 /* text.c - appending to a growing string. */
 #include "base/text.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,4 +50,33 @@ void tp_text_add(tp_text *t, const char *format, ...)
 const char *tp_text_read(const tp_text *t)
 {
     return t->at ? t->at : "";
+}
+
+void tp_text_add_double(tp_text *out, double f, bool point)
+{
+    char digits[40];
+    if (isnan(f) || isinf(f)) {
+        tp_text_add(out, "%s", isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
+        return;
+    }
+    for (int precision = 1; precision <= 17; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, f);
+        double back;
+        if (sscanf(digits, "%lf", &back) == 1 && back == f)
+            break;
+    }
+    double size = fabs(f);
+    if (size != 0 && (size < 1e-4 || size >= 1e16)) {       /* "%g" may have chosen the other form */
+        for (int precision = 0; precision <= 16; precision++) {
+            double back;
+            snprintf(digits, sizeof digits, "%.*e", precision, f);
+            if (sscanf(digits, "%lf", &back) == 1 && back == f)
+                break;
+        }
+        tp_text_add(out, "%s", digits);
+        return;
+    }
+    if (strchr(digits, 'e'))
+        snprintf(digits, sizeof digits, point ? "%.1f" : "%.0f", f);
+    tp_text_add(out, strpbrk(digits, ".e") || !point ? "%s" : "%s.0", digits);
 }

@@ -15,6 +15,8 @@ typedef struct tp_text {
 TP_API void tp_text_fini(tp_text *t);                   /* a zeroed struct is an empty text */
 TP_API void tp_text_add(tp_text *t, const char *format, ...) TP_PRINTF(2, 3);
 TP_API void tp_text_put(tp_text *t, const char *bytes, size_t count);
+/* Python's repr of a float: the shortest digits that read back; `point`: always with a point or an exponent. */
+TP_API void tp_text_add_double(tp_text *t, double f, bool point);
 TP_API const char *tp_text_read(const tp_text *t);      /* borrowed; "" while empty */
 
 #endif

@@ -4,7 +4,7 @@
 #include "grad/test_grads.h"
 #include "ops/copy.h"
 
-enum { SMALL_STACK = 256 << 10, DEEP = 1000000, THREADS = 8, ROUNDS = 40 };
+enum { SMALL_STACK = 256 << 10, DEEP = 1000000, SHALLOW = 100, THREADS = 8, ROUNDS = 40 };
 
 /* Runs in a thread whose stack holds a few thousand frames at most. */
 static void in_small_stack(void *(*run)(void *), void *arg)
@@ -20,11 +20,11 @@ static void in_small_stack(void *(*run)(void *), void *arg)
     pthread_attr_destroy(&attributes);
 }
 
-/* -x, a million times; in place it is one tensor, else each keeps its own until the next is there. */
+/* op(x), a million times, or as often as a sweep can bear; each value lives until the next is there. */
 static tp_tensor *deep(tp_tensor *x, const tp_op *op)
 {
-    tp_tensor *y = tp_tensor_ref(x);
-    for (int i = 0; y && i < DEEP; i++) {
+    tp_tensor *y = x ? tp_tensor_ref(x) : NULL;
+    for (int i = 0, depth = tp_test_quiet ? SHALLOW : DEEP; y && i < depth; i++) {
         tp_value next, arg[1] = { T(y) };
         bool ok = tp_call(op, arg, &next);
         tp_tensor_unref(y);
@@ -75,7 +75,7 @@ static void *drop_deep_writes(void *unused)
     (void)unused;
     tp_scope_start(&s);
     tp_tensor *x = LEAF(&s, 1, 2), *y = CALL(&s, "neg", T(x)), *v = CALL(&s, "view", T(y), INTS(&s, 2));
-    for (int i = 0; !s.failed && i < 100000; i++) {
+    for (int i = 0, depth = tp_test_quiet ? SHALLOW : DEEP / 10; !s.failed && i < depth; i++) {
         tp_value same, arg[1] = { T(v) };
         if (tp_call(test_op("neg_"), arg, &same))
             tp_value_unref(same);
@@ -172,7 +172,7 @@ TP_TEST(threads_on_shared_weights_equal_the_serial_run)
     tp_scope s;
     tp_scope_start(&s);
     tp_tensor *w, *b;
-    TP_EXPECT(weights(&s, &w, &b));
+    TP_NEED(weights(&s, &w, &b));
     for (int t = 0; t < THREADS; t++) {
         parallel[t] = (job){ .w = w, .b = b };
         for (int i = 0; i < SIZE * SIZE; i++)
@@ -187,6 +187,7 @@ TP_TEST(threads_on_shared_weights_equal_the_serial_run)
         TP_EXPECT(memcmp(serial.bias, parallel[t].bias, sizeof serial.bias) == 0);
     }
     TP_EXPECT(!test_grad_of(w) && atomic_load(&w->refs) == 1);
+out:
     (void)tp_scope_end(&s);
 }
 
@@ -197,7 +198,7 @@ TP_TEST(threads_accumulate_into_shared_leaves)
     tp_scope s;
     tp_scope_start(&s);
     tp_tensor *w, *b;
-    TP_EXPECT(weights(&s, &w, &b));
+    TP_NEED(weights(&s, &w, &b));
     tp_fill(w, tp_scalar_int(0));
     tp_fill(b, tp_scalar_float(0.5));
     for (int t = 0; t < THREADS; t++)
@@ -209,9 +210,10 @@ TP_TEST(threads_accumulate_into_shared_leaves)
     for (int t = 0; t < THREADS; t++)
         TP_EXPECT(parallel[t].ok);
     TP_EXPECT(test_elements(test_grad_of(b), SIZE, want, "b.grad"));
+out:
     (void)tp_scope_end(&s);
 }
 
-TP_TEST_MAIN(TP_UNSWEPT(a_million_nodes_run_without_a_stack), TP_UNSWEPT(a_million_nodes_are_freed_without_a_stack),
-             TP_UNSWEPT(writes_through_a_view_are_freed_without_a_stack), TP_UNSWEPT(threads_on_shared_weights_equal_the_serial_run),
-             TP_UNSWEPT(threads_accumulate_into_shared_leaves))
+TP_TEST_MAIN(TP_SWEPT(a_million_nodes_run_without_a_stack), TP_SWEPT(a_million_nodes_are_freed_without_a_stack),
+             TP_SWEPT(writes_through_a_view_are_freed_without_a_stack), TP_SPARSE(threads_on_shared_weights_equal_the_serial_run),
+             TP_SPARSE(threads_accumulate_into_shared_leaves))

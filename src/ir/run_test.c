@@ -108,4 +108,4 @@ TP_TEST(builtins_on_numbers)
 }
 
 TP_TEST_MAIN(TP_SWEPT(runs_lists_and_several_results), TP_SWEPT(errors_leave_nothing), TP_SWEPT(python_needs_a_host),
-             TP_UNSWEPT(builtins_on_numbers))
+             TP_SWEPT(builtins_on_numbers))

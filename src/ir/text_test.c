@@ -164,5 +164,5 @@ out:
     tp_graph_unref(g);
 }
 
-TP_TEST_MAIN(TP_SWEPT(text_survives), TP_UNSWEPT(mistakes_are_named), TP_SWEPT(verify_finds_faults), TP_SWEPT(python_code),
+TP_TEST_MAIN(TP_SWEPT(text_survives), TP_SPARSE(mistakes_are_named), TP_SWEPT(verify_finds_faults), TP_SWEPT(python_code),
              TP_SWEPT(verbose_code_and_listing), TP_SWEPT(tables))

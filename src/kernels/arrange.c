@@ -159,6 +159,7 @@ static bool triangle(const tp_value *arg, tp_tensor *out, bool lower)
     int64_t diagonal = tp_as_int(arg[1]);
     if (to && to->numel) {
         int64_t rows = self->size[self->ndim - 2], columns = self->size[self->ndim - 1];
+        diagonal = diagonal < -rows ? -rows : diagonal > columns ? columns : diagonal;
         size_t bytes = tp_dtype_bytes((tp_dtype)self->dtype), line = (size_t)columns * bytes;
         for (int64_t i = 0; i < self->numel / columns; i++) {
             int64_t split = i % rows + diagonal + lower;

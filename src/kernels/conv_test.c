@@ -273,5 +273,5 @@ out:
     return;
 }
 
-TP_TEST_MAIN(TP_UNSWEPT(every_row_in_both_layouts), TP_UNSWEPT(halves), TP_SWEPT(failures_are_clean),
-             TP_UNSWEPT(bits_do_not_depend_on_threads_nor_instruction_set))
+TP_TEST_MAIN(TP_SPARSE(every_row_in_both_layouts), TP_SPARSE(halves), TP_SWEPT(failures_are_clean),
+             TP_SPARSE(bits_do_not_depend_on_threads_nor_instruction_set))

@@ -156,6 +156,9 @@ TP_HOOK_K(tp_k_eye)
 /* scalar_tensor(s, …) */
 TP_HOOK_K(tp_k_scalar_tensor)
 {
+    tp_dtype d = (tp_dtype)out[0]->dtype;
+    if (!tp_dtype_is_half(d) && !tp_check_representable(tp_as_scalar(arg[0]), d))      /* halves become infinite, in PyTorch too */
+        return false;
     tp_scalar_write(tp_as_scalar(arg[0]), tp_tensor_data(out[0]), (tp_dtype)out[0]->dtype);
     return true;
 }

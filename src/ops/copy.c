@@ -58,6 +58,8 @@ void tp_fill(tp_tensor *to, tp_scalar value)
     tp_tile_loop loop = { .ndim = to->ndim, .compute = (uint8_t)tp_tile_compute((tp_dtype)to->dtype), .size = to->size, .scalar = &value };
     if (!to->numel)
         return;
+    if (to->dtype == TP_b8)
+        value = tp_scalar_int(!tp_scalar_is_zero(value));       /* 2^40 would be cut to 32 bits, all zero */
     place(to, to->ndim, to->size, &loop.operand[0], stride);
     tp_tile_run(&from_scalar, &loop);
 }

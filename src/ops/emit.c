@@ -298,7 +298,7 @@ tp_ints tp_ints_broadcast(const tp_ints *a, const tp_ints *b, bool *bad)
 {
     tp_ints out;
     copy_list(&out, a);
-    if (!tp_broadcast(&out.count, out.item, b->count, b->item)) {
+    if (*bad || !tp_broadcast(&out.count, out.item, b->count, b->item)) {
         out.count = 0;
         *bad = true;
     }
@@ -344,6 +344,7 @@ tp_ints tp_ints_infer(const tp_ints *sizes, int64_t numel, bool *bad)
     tp_ints out = *sizes;
     int unknown = -1;
     int64_t known = 1;
+    bool empty = false, wide = false;
     for (int i = 0; i < out.count && !*bad; i++) {
         if (out.item[i] == -1 && unknown >= 0)
             *bad = !tp_fail(TP_ERR_RUNTIME, "only one dimension can be inferred");
@@ -351,12 +352,18 @@ tp_ints tp_ints_infer(const tp_ints *sizes, int64_t numel, bool *bad)
             unknown = i;
         else if (out.item[i] < 0)
             *bad = fail_dimension(sizes, i);
+        else if (out.item[i] == 0)
+            empty = true;
         else
-            known *= out.item[i];
+            wide |= __builtin_mul_overflow(known, out.item[i], &known);
     }
     if (*bad)
         return out;
-    if (unknown >= 0 && known == 0 && numel == 0) {
+    known = empty ? 0 : known;
+    if (wide && !empty) {
+        fail_shape(sizes, numel);
+        *bad = true;
+    } else if (unknown >= 0 && known == 0 && numel == 0) {
         fail_ambiguous(sizes);
         *bad = true;
     } else if (unknown >= 0 && known > 0 && numel % known == 0) {

@@ -229,14 +229,29 @@ static bool check_type(const tp_op *op, const plan *p, tp_compute compute)
 }
 
 /* Among integers a number is first brought to their type, as -1 among bytes is 255. */
-static tp_scalar number_of(const plan *p, const tp_value *arg, int i)
+static tp_scalar brought(const plan *p, tp_scalar number)
 {
     _Alignas(16) char element[16];
-    tp_scalar number = tp_as_scalar(arg[i]);
     if (!tp_dtype_is_integral(p->common))
         return number;
     tp_scalar_write(number, element, p->common);
     return tp_scalar_read(element, p->common);
+}
+
+static tp_scalar number_of(const plan *p, const tp_value *arg, int i)
+{
+    return brought(p, tp_as_scalar(arg[i]));
+}
+
+/* A tensor without dims counts as a number: its type may be wider than the common one. */
+static bool is_number(const plan *p, const tp_tensor *t)
+{
+    return t->ndim == 0 && t->dtype != p->common && tp_dtype_is_integral(p->common);
+}
+
+static tp_scalar number_in(const plan *p, const tp_tensor *t)
+{
+    return brought(p, tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype));
 }
 
 /* ---- division of integers by zero, which is found before anything is written ---- */
@@ -261,7 +276,7 @@ static bool is_zero_somewhere(const plan *p, const tp_value *arg, int at)
 {
     int inputs = p->form->program.input_count;
     if (at < inputs && p->input[at])
-        return has_zero(p->input[at]);
+        return is_number(p, p->input[at]) ? tp_scalar_is_zero(number_in(p, p->input[at])) : has_zero(p->input[at]);
     if (at < inputs)
         return tp_scalar_is_zero(number_of(p, arg, p->form->input[at]));
     const struct tp_form_scalar *scalar = &p->form->scalar[at - inputs];
@@ -305,11 +320,12 @@ static void run_loop(const plan *p, const tp_value *arg, tp_tensor *out, tp_comp
     place_operand(p, out, &loop.operand[0], stride[0]);
     for (int i = 0; i < program->input_count; i++) {
         tp_tile_operand *operand = &loop.operand[1 + i];
-        if (p->input[i]) {
-            place_operand(p, p->input[i], operand, stride[1 + i]);
+        const tp_tensor *t = p->input[i];
+        if (t && !is_number(p, t)) {
+            place_operand(p, t, operand, stride[1 + i]);
             continue;
         }
-        tp_scalar_write(tp_as_scalar(arg[p->form->input[i]]), number[i], p->common);
+        tp_scalar_write(t ? number_in(p, t) : tp_as_scalar(arg[p->form->input[i]]), number[i], p->common);
         *operand = (tp_tile_operand){ number[i], (uint8_t)p->common, still };
     }
     for (int i = 0; i < program->scalar_count; i++)

@@ -150,5 +150,5 @@ TP_TEST(the_table_is_sorted_and_visited)
 out:;
 }
 
-TP_TEST_MAIN(TP_UNSWEPT(every_schema_reads_as_opgen_read_it), TP_SWEPT(a_schema_is_read), TP_SWEPT(bad_schemas_are_refused),
+TP_TEST_MAIN(TP_SPARSE(every_schema_reads_as_opgen_read_it), TP_SWEPT(a_schema_is_read), TP_SWEPT(bad_schemas_are_refused),
              TP_SWEPT(overloads_stand_in_order_of_definition), TP_SWEPT(the_table_is_sorted_and_visited))

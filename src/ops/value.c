@@ -289,46 +289,16 @@ uint64_t tp_value_hash(tp_value v)
 
 /* ---- printing ---- */
 
-/* Python's repr of a float: the shortest digits that read back; `point`: always with a point or an exponent. */
-static void print_double(double f, bool point, tp_text *out)
-{
-    char digits[40];
-    if (isnan(f) || isinf(f)) {
-        tp_text_add(out, "%s", isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
-        return;
-    }
-    for (int precision = 1; precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, f);
-        double back;
-        if (sscanf(digits, "%lf", &back) == 1 && back == f)
-            break;
-    }
-    double size = fabs(f);
-    if (size != 0 && (size < 1e-4 || size >= 1e16)) {       /* "%g" may have chosen the other form */
-        for (int precision = 0; precision <= 16; precision++) {
-            double back;
-            snprintf(digits, sizeof digits, "%.*e", precision, f);
-            if (sscanf(digits, "%lf", &back) == 1 && back == f)
-                break;
-        }
-        tp_text_add(out, "%s", digits);
-        return;
-    }
-    if (strchr(digits, 'e'))
-        snprintf(digits, sizeof digits, point ? "%.1f" : "%.0f", f);
-    tp_text_add(out, strpbrk(digits, ".e") || !point ? "%s" : "%s.0", digits);
-}
-
 /* (1+2j), and 2j when the real part is plain zero; whole parts have no point. */
 static void print_complex(const tp_c128 *z, tp_text *out)
 {
     bool real = z->re != 0 || signbit(z->re);
     if (real) {
         tp_text_add(out, "(");
-        print_double(z->re, false, out);
+        tp_text_add_double(out, z->re, false);
         tp_text_add(out, "%s", signbit(z->im) && !isnan(z->im) ? "" : "+");
     }
-    print_double(z->im, false, out);
+    tp_text_add_double(out, z->im, false);
     tp_text_add(out, real ? "j)" : "j");
 }
 
@@ -378,7 +348,7 @@ void tp_value_print(tp_value v, tp_text *out)
     case TP_BOOL:         tp_text_add(out, "%s", v.b ? "True" : "False"); break;
     case TP_INT:          tp_text_add(out, "%lld", LL(v.i)); break;
     case TP_SYM:          tp_sym_print((tp_sym){ v.sym }, out); break;
-    case TP_FLOAT:        print_double(v.f, true, out); break;
+    case TP_FLOAT:        tp_text_add_double(out, v.f, true); break;
     case TP_COMPLEX:      print_complex(v.complex, out); break;
     case TP_TENSOR:       tp_text_add(out, "tensor(...)"); break;
     case TP_DTYPE_VALUE:  tp_text_add(out, "torch.%s", tp_dtypes[v.i].python); break;

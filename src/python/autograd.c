@@ -581,6 +581,9 @@ static PyObject *run_backward(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!pp|O!pp", &PyTuple_Type, &tensors, &PyTuple_Type, &grads, &keep, &create, &PyTuple_Type, &inputs,
                           &unreachable, &accumulate))
         return NULL;
+    if ((!inputs || accumulate) && tp_self.transforms)
+        return PyErr_Format(PyExc_RuntimeError, "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
+                            "functorch.vjp instead or call backward() outside of functorch transforms.");
     Py_ssize_t roots = PyTuple_GET_SIZE(tensors), wanted = inputs ? PyTuple_GET_SIZE(inputs) : 0;
     if (PyTuple_GET_SIZE(grads) != roots)
         return PyErr_Format(PyExc_RuntimeError, "got %zd tensors and %zd gradients", roots, PyTuple_GET_SIZE(grads));

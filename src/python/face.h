@@ -69,6 +69,7 @@ struct face_state {
     tensor_object *free_wrapper;    /* linked through `tensor` */
     int free_wrapper_count;
     PyObject *function_sets, *method_sets, *nn_sets;    /* dicts: name -> op_set */
+    struct capture_state *capture;  /* owned, capture/frame311.c: NULL until the frame hook is first used */
     tp_print_options print_options;
     bool print_options_set;     /* false: the defaults */
     struct op_set *slot_set[64];    /* borrowed from the dicts: what operators call, NULL until first used */
@@ -287,6 +288,8 @@ const tp_op *face_overload_op(PyObject *o);         /* NULL: not an OpOverload *
 bool face_library_init(PyObject *module);           /* library.c */
 bool face_storage_init(PyObject *module);           /* storage_type.c */
 PyObject *face_storage(tp_storage *s, tp_device device);
+bool face_archive_init(PyObject *module);           /* serialization.c */
+bool face_pickle_init(PyObject *module);            /* serialization_pickle.c */
 bool face_generator_init(PyObject *module);         /* generator_type.c */
 struct tp_generator *face_generator_of(PyObject *o);  /* borrowed */
 PyObject *face_generator(struct tp_generator *g);    /* takes a count of its own */
@@ -320,5 +323,6 @@ PyObject *face_from_dlpack(PyObject *o);            /* dlpack.c */
 PyObject *face_to_dlpack(PyObject *tensor);
 bool face_fx_init(PyObject *module);                /* fx_graph.c */
 bool face_symbolic_init(PyObject *module);
+bool face_capture_init(PyObject *module);           /* capture/module.c */
 
 #endif

@@ -40,7 +40,7 @@ PyTypeObject *fx_make_type(PyObject *module, PyType_Spec *spec, const char *attr
 int fx_is_impure(tp_node *n, bool random);                  /* -1: exception set */
 
 /* ---- fx_edit.c: methods of nodes that change the graph ---- */
-extern PyMethodDef fx_node_editing[];
+extern PyMethodDef fx_node_methods[];
 PyObject *fx_node_compare(PyObject *a, PyObject *b, int how);        /* by their places in the graph */
 PyObject *fx_foreign_error(tp_node *arg, const char *reader, tp_graph *g);      /* raises; NULL */
 

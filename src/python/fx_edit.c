@@ -318,7 +318,7 @@ static PyObject *node_copy(PyObject *self, PyObject *unused)
     return Py_NewRef(self);
 }
 
-PyMethodDef fx_node_editing[] = {
+PyMethodDef fx_node_methods[] = {
     { "append", node_append, METH_O, NULL },
     { "prepend", node_prepend, METH_O, NULL },
     { "update_arg", node_update_arg, METH_VARARGS, NULL },

@@ -238,16 +238,30 @@ static bool set_type(tp_node *n, PyObject *type)
     return true;
 }
 
-/* The plain name of a function, when FX would wish for just that; NULL: ask the longer way. */
-static const char *quick_wish(tp_target t)
+/* What FX would wish for, of functions whose name is at hand: "add_tensor" of add.Tensor. NULL: ask the longer way. */
+static const char *quick_wish(tp_target t, char *out, size_t room)
 {
-    const char *name = t.kind == TP_TARGET_BUILTIN ? t.builtin->name : NULL;
-    if (t.kind == TP_TARGET_HANDLE && PyCFunction_Check((PyObject *)t.handle->object))
-        name = ((PyCFunctionObject *)t.handle->object)->m_ml->ml_name;
-    for (const char *c = name; c && *c; c++)
-        if (!(Py_ISLOWER(*c) || Py_ISDIGIT(*c) || (*c == '_' && c[1] != '_')))
-            return NULL;
-    return name;
+    const char *part[2] = { NULL, "" };
+    if (t.kind == TP_TARGET_BUILTIN)
+        part[0] = t.builtin->name;
+    else if (t.kind == TP_TARGET_OP)
+        part[0] = t.op->name, part[1] = *t.op->overload ? t.op->overload : "default";
+    else if (t.kind == TP_TARGET_HANDLE && PyCFunction_Check((PyObject *)t.handle->object))
+        part[0] = ((PyCFunctionObject *)t.handle->object)->m_ml->ml_name;
+    size_t length = 0;
+    for (int i = 0; part[0] && i < 2; i++) {
+        if (i && *part[1])
+            out[length++] = '_';
+        for (const char *c = part[i]; *c; c++) {
+            if (length + 3 > room || (unsigned char)*c > 127)
+                return NULL;
+            if (Py_ISUPPER(*c) && c > part[i] && (Py_ISLOWER(c[-1]) || Py_ISDIGIT(c[-1])))
+                out[length++] = '_';
+            out[length++] = (char)Py_TOLOWER(*c);
+        }
+    }
+    out[length] = 0;
+    return length ? out : NULL;
 }
 
 /* A mistake of one node must not spoil the graph for the nodes to come. */
@@ -262,12 +276,13 @@ fx_node *fx_create(fx_graph *g, tp_node_kind kind, PyObject *target, PyObject *a
     fx_arguments a = { .value = a.few };
     tp_target t;
     tp_node *n = NULL;
+    char quick[128];
     const char *wish = name ? PyUnicode_AsUTF8(name) : NULL;
     if ((name && !wish) || !target_fits(g, kind, target, name) || !fx_target_read(kind, target, &t))
         return NULL;
     if (fx_arguments_read(&a, g->graph, args, kwargs)) {
         place_insertion(g);
-        n = tp_node_new(g->graph, kind, t, a.value, a.count, a.keywords, wish ? wish : quick_wish(t));
+        n = tp_node_new(g->graph, kind, t, a.value, a.count, a.keywords, wish ? wish : quick_wish(t, quick, sizeof quick));
         if (!n)
             graph_error(g->graph);
         else if (type && !set_type(n, type))

@@ -572,7 +572,7 @@ static PyType_Slot node_slots[] = {
     { Py_tp_dealloc, node_dealloc }, { Py_tp_traverse, node_traverse }, { Py_tp_clear, node_clear },
     { Py_tp_repr, node_repr },       { Py_tp_setattro, node_setattr },  { Py_tp_getset, node_attributes },
     { Py_tp_members, node_members }, { Py_tp_richcompare, fx_node_compare }, { Py_tp_hash, node_hash },
-    { Py_tp_methods, fx_node_editing }, { 0, NULL },
+    { Py_tp_methods, fx_node_methods }, { 0, NULL },
 };
 static PyType_Spec node_spec = {
     .name = "fx.node.Node", .basicsize = sizeof(fx_node),

@@ -6,6 +6,7 @@
  *     x[0, 1:3, None, mask]     select(0, 0)  slice(0, 1, 3)  unsqueeze(1)  index([-, -, mask]) */
 #include <string.h>
 
+#include "ops/run.h"
 #include "python/face.h"
 
 typedef struct indexing {
@@ -379,7 +380,9 @@ static tp_tensor *value_tensor(PyObject *value, const tp_tensor *target)
     int got = face_to_number(value, &v, &f);
     tp_tensor *made = NULL;
     if (got > 0) {
-        made = tp_tensor_new_scalar((tp_dtype)target->dtype, tp_as_scalar(v));
+        tp_dtype d = (tp_dtype)target->dtype;
+        if (tp_dtype_is_half(d) || tp_check_representable(tp_as_scalar(v), d))      /* halves become infinite, in PyTorch too */
+            made = tp_tensor_new_scalar(d, tp_as_scalar(v));
         if (!made)
             face_raise();
     } else if (!PyErr_Occurred()) {

@@ -274,7 +274,7 @@ static PyObject *number_tensor(PyObject *number)
 
 static bool is_operand(PyObject *o)
 {
-    return face_is_tensor(o) || PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o) || face_is_numpy_number(o) ||
+    return face_is_tensor(o) || PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o) || face_is_sym(o) || face_is_numpy_number(o) ||
            face_has_function(o);
 }
 

@@ -42,7 +42,7 @@ static void collect(tp_tensor *t, suffixes *s)
         strcat(size, t->ndim == 1 ? ",)" : ")");
         add_suffix(s, "size=%s", size, "");
     }
-    if (!is_default_type(t) || (t->numel == 0 && t->dtype != tp_the_runtime.default_dtype))
+    if (!is_default_type(t) || ((bodiless || t->numel == 0) && t->dtype != tp_the_runtime.default_dtype))
         add_suffix(s, "dtype=%s.%s", face.package, tp_dtypes[t->dtype].python);
     if (!tp_grad_fn(t, &node, &slot))
         tp_error_clear();

@@ -251,12 +251,12 @@ static PyObject *differentiate(PyObject *function, PyObject *args, PyObject *kwa
     return out;
 }
 
-/* _func_grad(function, argnums, has_aux, args, kwargs): (gradients, value[, aux]) */
-static PyObject *func_grad(PyObject *module, PyObject *all)
+/* Runs `work` in a level of its own, with the arguments (function, argnums, has_aux, args, kwargs) of the caller wrapped. */
+typedef PyObject *level_work(PyObject *function, PyObject *args, PyObject *kwargs, PyObject *by, bool has_aux);
+static PyObject *inside_level(PyObject *all, level_work *work)
 {
     PyObject *function, *argnums, *args, *kwargs, *out = NULL;
     int has_aux;
-    (void)module;
     if (!PyArg_ParseTuple(all, "OOpO!O!", &function, &argnums, &has_aux, &PyTuple_Type, &args, &PyDict_Type, &kwargs))
         return NULL;
     level_object *level = level_new();
@@ -267,7 +267,7 @@ static PyObject *func_grad(PyObject *module, PyObject *all)
     PyObject *by = picked ? map_tensors(picked, wrap_leaf, level->level, "Thing passed to transform API must be Tensor, got %R") : NULL;
     PyObject *wrapped = by ? map_tensors(args, wrap, level->level, NULL) : NULL;
     PyObject *full = wrapped ? replaced(wrapped, argnums, by) : NULL, *named = full ? map_tensors(kwargs, wrap, level->level, NULL) : NULL;
-    PyObject *inside = named ? differentiate(function, full, named, by, has_aux) : NULL;
+    PyObject *inside = named ? work(function, full, named, by, has_aux) : NULL;
     tp_grad_level_leave(level->level);
     if (inside)
         out = map_tensors(inside, unwrap, level->level, NULL);
@@ -279,6 +279,13 @@ static PyObject *func_grad(PyObject *module, PyObject *all)
     Py_XDECREF(named);
     Py_DECREF(level);
     return out;
+}
+
+/* (gradients, value[, aux]) */
+static PyObject *func_grad(PyObject *module, PyObject *all)
+{
+    (void)module;
+    return inside_level(all, differentiate);
 }
 
 /* ---- vjp ---- */
@@ -386,6 +393,111 @@ static PyObject *func_pullback(PyObject *module, PyObject *all)
     return out;
 }
 
+/* ---- jacrev ---- */
+static PyObject *call_function(const char *name, PyObject *args, PyObject *kwargs)
+{
+    PyObject *space = PyObject_GetAttrString(face.module, "_VariableFunctions"), *function = space ? PyObject_GetAttrString(space, name) : NULL;
+    PyObject *out = args && function ? PyObject_Call(function, args, kwargs) : NULL;
+    Py_XDECREF(space);
+    Py_XDECREF(function);
+    Py_XDECREF(args);
+    return out;
+}
+
+/* `rows` has one tensor for each element of `output`: together they have its sizes, then those of `input`. */
+static PyObject *stacked(PyObject *rows, PyObject *output, PyObject *input)
+{
+    const tp_tensor *o = face_tensor(output), *i = face_tensor(input);
+    int64_t size[TP_MAX_DIMS];
+    if (o->ndim + i->ndim > TP_MAX_DIMS)
+        return PyErr_Format(PyExc_RuntimeError, "tensors have at most %d dimensions, got %d", TP_MAX_DIMS, o->ndim + i->ndim);
+    memcpy(size, o->size, (size_t)o->ndim * sizeof *size);
+    memcpy(size + o->ndim, i->size, (size_t)i->ndim * sizeof *size);
+    PyObject *all = call_function("stack", Py_BuildValue("(O)", rows), NULL), *sizes = face_size(o->ndim + i->ndim, size);
+    PyObject *out = all && sizes ? face_call_method("view", all, &sizes, 1) : NULL;
+    Py_XDECREF(all);
+    Py_XDECREF(sizes);
+    return out;
+}
+
+/* The k-th of n unit vectors, in the sizes of `like`. */
+static PyObject *unit(PyObject *eye, Py_ssize_t k, PyObject *like)
+{
+    PyObject *place[2] = { PyLong_FromLong(0), PyLong_FromSsize_t(k) }, *sizes = face_size(face_tensor(like)->ndim, face_tensor(like)->size);
+    PyObject *row = place[0] && place[1] ? face_call_method("select", eye, place, 2) : NULL;
+    PyObject *out = row && sizes ? face_call_method("view", row, &sizes, 1) : NULL;
+    Py_XDECREF(place[0]);
+    Py_XDECREF(place[1]);
+    Py_XDECREF(sizes);
+    Py_XDECREF(row);
+    return out;
+}
+
+/* The Jacobian of one output by all inputs, a list of tensors: a pullback for each element of the output. */
+static PyObject *jacobian_rows(PyObject *output, PyObject *inputs)
+{
+    Py_ssize_t n = (Py_ssize_t)face_tensor(output)->numel, wanted = PyList_GET_SIZE(inputs);
+    PyObject *options = Py_BuildValue("{sNsN}", "dtype", face_dtype((tp_dtype)face_tensor(output)->dtype), "device", face_device(face_tensor(output)->device));
+    PyObject *eye = options ? call_function("eye", Py_BuildValue("(n)", n), options) : NULL, *outputs = PyList_New(1), *out = PyList_New(wanted);
+    bool ok = eye && outputs && out;
+    if (outputs)
+        PyList_SET_ITEM(outputs, 0, Py_NewRef(output));
+    for (Py_ssize_t i = 0; ok && i < wanted; i++)
+        if (!(ok = PyList_SetItem(out, i, PyList_New(0)) == 0 && PyList_GET_ITEM(out, i)))
+            break;
+    for (Py_ssize_t k = 0; ok && k < n; k++) {
+        PyObject *seed = unit(eye, k, output), *seeds = seed ? Py_BuildValue("[N]", seed) : NULL;
+        PyObject *grads = seeds ? gradients(outputs, inputs, seeds, true, true) : NULL;
+        ok = grads != NULL;
+        for (Py_ssize_t i = 0; ok && i < wanted; i++)
+            ok = PyList_Append(PyList_GET_ITEM(out, i), PyList_GET_ITEM(grads, i)) == 0;
+        Py_XDECREF(seeds);
+        Py_XDECREF(grads);
+    }
+    for (Py_ssize_t i = 0; ok && i < wanted; i++) {
+        PyObject *whole = stacked(PyList_GET_ITEM(out, i), output, PyList_GET_ITEM(inputs, i));
+        if ((ok = whole != NULL))
+            PyList_SetItem(out, i, whole);
+    }
+    Py_XDECREF(options);
+    Py_XDECREF(eye);
+    Py_XDECREF(outputs);
+    if (!ok)
+        Py_CLEAR(out);
+    return out;
+}
+
+/* Inside the level: a tree of the output, with a tree of the inputs in the place of each tensor; then aux. */
+static PyObject *jacobians(PyObject *function, PyObject *args, PyObject *kwargs, PyObject *by, bool has_aux)
+{
+    PyObject *given = PyObject_Call(function, args, kwargs), *output, *aux, *out = NULL;
+    PyObject *inputs = PyList_New(0), *in_spec = given && inputs ? face_tree_flatten(by, NULL, inputs) : NULL, *outputs = PyList_New(0), *out_spec = NULL;
+    bool ok = in_spec && outputs && split_aux(given, has_aux, "jacrev(f)(*args)", &output, &aux) &&
+              (out_spec = face_tree_flatten(output, NULL, outputs)) && only_tensors(outputs);
+    for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(outputs); i++) {
+        PyObject *rows = jacobian_rows(PyList_GET_ITEM(outputs, i), inputs), *nested = rows ? face_tree_unflatten(in_spec, rows) : NULL;
+        Py_XDECREF(rows);
+        if ((ok = nested != NULL))
+            PyList_SetItem(outputs, i, nested);
+    }
+    PyObject *whole = ok ? face_tree_unflatten(out_spec, outputs) : NULL;
+    if (whole)
+        out = aux ? Py_BuildValue("(OO)", whole, aux) : Py_BuildValue("(O)", whole);
+    Py_XDECREF(given);
+    Py_XDECREF(inputs);
+    Py_XDECREF(in_spec);
+    Py_XDECREF(outputs);
+    Py_XDECREF(out_spec);
+    Py_XDECREF(whole);
+    return out;
+}
+
+static PyObject *func_jacrev(PyObject *module, PyObject *all)
+{
+    (void)module;
+    return inside_level(all, jacobians);
+}
+
 /* ---- functionalize ---- */
 static tp_tensor *functional_wrap(void *user, tp_tensor *t) { return tp_functional_wrap(user, t); }
 static tp_tensor *functional_value(void *user, tp_tensor *t) { return tp_functional_value(user, t); }
@@ -449,6 +561,7 @@ static PyType_Spec level_spec = {
 
 static PyMethodDef functions[] = {
     { "_func_grad", func_grad, METH_VARARGS, NULL },
+    { "_func_jacrev", func_jacrev, METH_VARARGS, NULL },
     { "_func_vjp", func_vjp, METH_VARARGS, NULL },
     { "_func_pullback", func_pullback, METH_VARARGS, NULL },
     { "_func_functionalize", func_functionalize, METH_VARARGS, NULL },

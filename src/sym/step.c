@@ -15,19 +15,20 @@ static tp_sym piece(sym_piece p)
     return tp_sym_mul(p.exponent == 1 ? base : tp_sym_pow(base, tp_sym_int(p.exponent)), tp_sym_int(p.coefficient));
 }
 
-/* a + b + 5: the last printed term is the second operand. */
+/* a + b + 5: the last printed term is the second operand, taken away when it is negative. */
 static bool of_sum(tp_sym x, tp_sym_step *out)
 {
     sym_piece_list terms = tp_sym_ordered_terms(x);
     if (!terms.item)
         return false;
-    tp_sym last = piece(terms.item[terms.count - 1]);
+    bool negative = terms.item[terms.count - 1].coefficient < 0;
+    tp_sym last = piece(terms.item[terms.count - 1]), rest = tp_sym_sub(x, last);
     tp_free(terms.item);
-    return two(out, "add", tp_sym_sub(x, last), last);
+    return negative ? two(out, "sub", rest, tp_sym_neg(last)) : two(out, "add", rest, last);
 }
 
 /* The coefficient stands last: s0 * 2. A product of atoms gives up its last factor. */
-static bool of_product(tp_sym x, sym_term t, tp_sym_step *out)
+static bool of_product(sym_term t, tp_sym_step *out)
 {
     if (t.coefficient != 1)
         return two(out, "mul", (tp_sym){ t.of }, tp_sym_int(t.coefficient));
@@ -44,7 +45,6 @@ static bool of_product(tp_sym x, sym_term t, tp_sym_step *out)
             rest = tp_sym_mul(rest, piece(factors.item[i]));
         ok = two(out, "mul", rest, piece(last));
     }
-    (void)x;
     tp_free(factors.item);
     return ok;
 }
@@ -53,7 +53,7 @@ static bool of_polynomial(tp_sym x, tp_sym_step *out)
 {
     sym_terms t;
     tp_sym_terms(x, &t);
-    return t.count > 1 ? of_sum(x, out) : of_product(x, t.term[0], out);
+    return t.count > 1 ? of_sum(x, out) : of_product(t.term[0], out);
 }
 
 /* Max(a, b, c): the first ones against the last. */

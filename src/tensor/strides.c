@@ -15,10 +15,11 @@ int64_t tp_sizes_numel(int ndim, const int64_t *size)
     return n;
 }
 
-/* A size of zero counts as one, so that strides of empty tensors are what PyTorch shows. */
-static int64_t at_least_one(int64_t n)
+/* The next stride. A size of zero counts as one, so that strides of empty tensors are what PyTorch shows; theirs may wrap,
+ * others are refused when memory is asked for. */
+static int64_t past(int64_t step, int64_t n)
 {
-    return n > 1 ? n : 1;
+    return n > 1 ? (int64_t)((uint64_t)step * (uint64_t)n) : step;
 }
 
 void tp_strides_row_major(int ndim, const int64_t *size, int64_t *stride)
@@ -26,7 +27,7 @@ void tp_strides_row_major(int ndim, const int64_t *size, int64_t *stride)
     int64_t step = 1;
     for (int i = ndim - 1; i >= 0; i--) {
         stride[i] = step;
-        step *= at_least_one(size[i]);
+        step = past(step, size[i]);
     }
 }
 
@@ -34,10 +35,10 @@ void tp_strides_channels_last(int ndim, const int64_t *size, int64_t *stride)
 {
     int64_t step = 1;
     stride[1] = step;
-    step *= at_least_one(size[1]);
+    step = past(step, size[1]);
     for (int i = ndim - 1; i >= 2; i--) {
         stride[i] = step;
-        step *= at_least_one(size[i]);
+        step = past(step, size[i]);
     }
     stride[0] = step;
 }
@@ -71,7 +72,7 @@ void tp_strides_like(const tp_tensor *x, int ndim, const int64_t *size, int64_t 
     int64_t step = 1;
     for (int i = 0; i < ndim; i++) {
         stride[order[i]] = step;
-        step *= at_least_one(size[order[i]]);
+        step = past(step, size[order[i]]);
     }
 }
 

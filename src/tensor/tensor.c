@@ -45,7 +45,7 @@ static bool is_row_major(int ndim, const int64_t *size, const int64_t *stride)
             return true;
         if (size[i] != 1 && stride[i] != expected)
             return false;
-        expected *= size[i];
+        expected = (int64_t)((uint64_t)expected * (uint64_t)size[i]);      /* may wrap: views may have any strides */
     }
     return true;
 }
@@ -55,6 +55,8 @@ static bool set_dims(tp_tensor *t, int ndim, const int64_t *size, const int64_t 
 {
     if (ndim > TP_MAX_DIMS)
         return tp_fail(TP_ERR_RUNTIME, "tensors have at most %d dimensions, got %d", TP_MAX_DIMS, ndim);
+    if ((t->numel = tp_sizes_numel(ndim, size)) < 0)
+        return tp_fail(TP_ERR_RUNTIME, "numel: integer multiplication overflow");
     t->size = t->dims;
     if (ndim > TP_INLINE_DIMS && !(t->size = tp_alloc_array((size_t)ndim * 2, sizeof *t->size)))
         return false;
@@ -62,7 +64,6 @@ static bool set_dims(tp_tensor *t, int ndim, const int64_t *size, const int64_t 
     t->ndim = (uint8_t)ndim;
     for (int i = 0; i < ndim; i++)
         t->size[i] = size[i];
-    t->numel = tp_sizes_numel(ndim, size);
     t->keys &= ~(uint32_t)TP_KEY_CONTIGUOUS;
     if (!stride) {
         tp_strides_row_major(ndim, t->size, t->stride);

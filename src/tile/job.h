@@ -30,6 +30,7 @@ typedef struct tp_job {
     int64_t      count;                 /* elements folded into one output */
     double       parameter;
     bool         in_place, rows_in_place;   /* the input is the folded elements: dense along the sequence, along outputs */
+    bool         whole, rows_whole;     /* in place, with nothing to prepare: one call folds a sequence, a block of rows */
     _Alignas(16) char power[16];           /* norm: p in the folded type */
     const char  *shift;                 /* logsumexp, second pass: the maximum, in the folded type */
 } tp_job;

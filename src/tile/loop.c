@@ -4,7 +4,8 @@
  *          │unit│unit│       every operand is dense, a square where one is transposed, several short rows
  *          ├────┼────┼──     packed where the innermost dim is small
  *
- * Units are numbered row-major over the outer dims; a chunk is a run of units of at least CHUNK elements. */
+ * Units are numbered row-major over the outer dims; a chunk is a run of units of at least CHUNK elements. Chunks are done in
+ * ranges, and neighbouring units of a row are one where tiles add nothing. */
 #include <string.h>
 
 #include "base/pool.h"
@@ -12,7 +13,7 @@
 #include "tile/frame.h"
 #include "tile/plan.h"
 
-enum { SPLIT_FROM = 32768, CHUNK = 16384, MOST_CHUNKS = 128, SHORT_ROW = 64, SQUARE = 32 };
+enum { SPLIT_FROM = 32768, CHUNK = 8192, MOST_CHUNKS = 128, SHORT_ROW = 64, SQUARE = 32 };
 
 typedef struct run {
     tp_plan  plan;
@@ -21,6 +22,7 @@ typedef struct run {
     int64_t  row_units, column_units;       /* units along the two innermost dims */
     int64_t  units, units_per_chunk;
     int      row_dim, column_dim;           /* row_dim is -1 in one-dimensional units */
+    bool     whole;                         /* units of a row may be joined */
     bool     copies;                        /* no step and no conversion: elements are moved as they are */
     bool     converts;                      /* no step, one input, and the output holds the compute type */
     bool     direct[4];                     /* outputs that a step may write in place */
@@ -97,11 +99,13 @@ static void choose_units(run *r)
     r->row_dim = -1;
     r->column_dim = inner;
     r->rows = 1;
-    r->columns = least(plan->size[inner], r->copies || runs_whole(r) ? chunk : tile);
+    r->whole = r->copies || runs_whole(r);
+    r->columns = least(plan->size[inner], r->whole ? chunk : tile);
     if (turned >= 0) {
         for (int d = turned; d < inner - 1; d++)
             tp_plan_swap(plan, d, d + 1);
         r->row_dim = inner - 1;
+        r->whole = false;
         int64_t side = tile < SQUARE * SQUARE ? tile / SQUARE : SQUARE;
         r->columns = least(plan->size[inner], SQUARE);
         r->rows = least(plan->size[inner - 1], tile / r->columns);
@@ -110,6 +114,7 @@ static void choose_units(run *r)
         if (r->copies)
             r->rows *= 2;
     } else if (inner > 0 && plan->size[inner] < SHORT_ROW) {
+        r->whole = false;
         r->row_dim = inner - 1;
         r->rows = least(plan->size[inner - 1], (r->copies ? chunk : tile) / r->columns);
     }
@@ -192,20 +197,20 @@ static void run_unit(const run *r, tp_tile_state *t, char *const *at, int64_t ro
     }
 }
 
-static void run_chunk(void *work, int64_t index, int64_t count)
+static void run_chunks(void *work, int64_t first, int64_t last)
 {
-    (void)count;
     const run *r = work;
     const tp_plan *plan = &r->plan;
     _Alignas(64) char scratch[TP_SCRATCH];
     tp_tile_state state;
     tp_state_init(&state, &r->frame, scratch);
-    int64_t end = least((index + 1) * r->units_per_chunk, r->units);
-    for (int64_t u = index * r->units_per_chunk; u < end; u++) {
-        int64_t column = u % r->column_units * r->columns, rest = u / r->column_units;
+    int64_t end = least(last * r->units_per_chunk, r->units), joined;
+    for (int64_t u = first * r->units_per_chunk; u < end; u += joined) {
+        int64_t column_unit = u % r->column_units, rest = u / r->column_units, column = column_unit * r->columns;
         int64_t row = rest % r->row_units * r->rows, columns, rows = 1;
         char *at[TP_TILE_OPERANDS];
-        columns = least(r->columns, plan->size[r->column_dim] - column);
+        joined = r->whole ? least(end - u, r->column_units - column_unit) : 1;
+        columns = least(joined * r->columns, plan->size[r->column_dim] - column);
         if (r->row_dim >= 0)
             rows = least(r->rows, plan->size[r->row_dim] - row);
         for (int k = 0; k < plan->operands; k++) {
@@ -259,9 +264,5 @@ void tp_tile_run(const tp_tile_program *p, const tp_tile_loop *loop)
     r.converts = !r.copies && p->step_count == 0 && p->input_count == 1 && p->output_count == 1 && p->output[0] == 0 &&
                  r.plan.dtype[0] == tp_compute_dtype(loop->compute);
     choose_units(&r);
-    int64_t chunks = (r.units + r.units_per_chunk - 1) / r.units_per_chunk;
-    if (chunks == 1)
-        run_chunk(&r, 0, 1);
-    else
-        tp_pool_run(chunks, run_chunk, &r);
+    tp_pool_run_ranges((r.units + r.units_per_chunk - 1) / r.units_per_chunk, run_chunks, &r);
 }

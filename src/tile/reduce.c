@@ -6,7 +6,7 @@
 #include "base/runtime.h"
 #include "tile/job.h"
 
-enum { GROUP = 16, LEVELS = 44, FEW_OUTPUTS = 8, MOST_PARTS = 64, WORTH_SPLITTING = 32768, CHUNK = 16384 };
+enum { GROUP = 16, WHOLE = 64, LEVELS = 44, FEW_OUTPUTS = 8, MOST_PARTS = 64, WORTH_SPLITTING = 32768, CHUNK = 16384 };
 
 /* The fold of some blocks of one output. */
 typedef struct partial {
@@ -295,23 +295,30 @@ static void fold_one(const tp_job *job, int64_t n, const char *x, int64_t positi
         p->index = position + index_of(job, n, x, p->value);
 }
 
+/* n elements where they lie: the primitive knows the tree over blocks too. */
+static void fold_whole(const tp_job *job, int64_t n, const char *x, char *to)
+{
+    job->frame->set->fold[job->compute][job->fold](n, to, x);
+}
+
 /* Folds blocks [first, last) of the output whose operands begin at `base`. */
 static partial fold_blocks(const tp_job *job, tp_tile_state *t, char *const *base, int64_t first, int64_t last)
 {
     _Alignas(64) char together[TP_BLOCK * 16], prepared[TP_BLOCK * 16];
-    tp_fold_fn *fold = job->frame->set->fold[job->compute][job->fold];
-    bool bare = job->in_place && job->compute == job->frame->compute && !job->shift &&
-                (job->kind <= TP_REDUCE_min || job->kind == TP_REDUCE_mean);
     cascade c;
     c.count = 0;
+    if (job->whole) {
+        partial p;
+        int64_t position = first * TP_BLOCK, n = (last - first) * TP_BLOCK;
+        n = n < job->count - position ? n : job->count - position;
+        fold_whole(job, n, base[job->outputs] + position * job->bytes, p.value);
+        return p;
+    }
     for (int64_t block = first; block < last; block++) {
         int64_t position = block * TP_BLOCK, n = job->count - position;
         n = n < TP_BLOCK ? n : TP_BLOCK;
         partial p;
-        if (bare)
-            fold(n, p.value, base[job->outputs] + position * job->frame->bytes);
-        else
-            fold_one(job, n, load_block(job, t, base, position, n, together), position, &p, prepared);
+        fold_one(job, n, load_block(job, t, base, position, n, together), position, &p, prepared);
         if (last - first == 1)
             return p;
         cascade_push(job, &c, p);
@@ -446,6 +453,20 @@ static void reduce_group(const tp_job *job, tp_tile_state *t, char **at, int64_t
     }
 }
 
+/* `count` neighbouring outputs of sequences that are folded where they lie; they are finished and stored together. */
+static void reduce_whole(const tp_job *job, char *const *at, int64_t count)
+{
+    _Alignas(64) char values[WHOLE * 16], converted[WHOLE * 16];
+    int inner = job->kept->ndim - 1;
+    int64_t size = (int64_t)tp_dtype_bytes((tp_dtype)job->kept->dtype[0]);
+    for (int64_t i = 0; i < count; i++)
+        fold_whole(job, job->count, at[1] + i * job->kept->stride[1][inner], values + i * job->bytes);
+    tp_job_finish(job, count, values);
+    job->frame->set->store[job->compute][job->kept->dtype[0]](count, converted, values);
+    tp_patch patch = { 1, count, 0, job->kept->stride[0][inner] };
+    tp_patch_move(job->frame->set, (size_t)size, at[0], &patch, converted, 0, size);
+}
+
 typedef struct outputs {
     const tp_job *job;
     int64_t per_chunk;                  /* outputs of a chunk, or blocks of a part */
@@ -460,41 +481,45 @@ static void seek_output(const tp_job *job, int64_t index, char **at)
     tp_plan_seek(job->kept, 0, job->kept->ndim, index, at);
 }
 
-static void run_outputs(void *work, int64_t index, int64_t count)
+static void run_outputs(void *work, int64_t first, int64_t last)
 {
-    (void)count;
     const outputs *o = work;
     const tp_job *job = o->job;
     _Alignas(64) char scratch[TP_SCRATCH];
     tp_tile_state t;
     char *at[TP_TILE_OPERANDS];
     tp_state_init(&t, job->frame, scratch);
-    int64_t end = (index + 1) * o->per_chunk, row = job->kept->size[job->kept->ndim - 1], together = 1;
+    int64_t end = last * o->per_chunk, row = job->kept->size[job->kept->ndim - 1], together = 1;
     end = end < job->kept->elements ? end : job->kept->elements;
-    for (int64_t i = index * o->per_chunk; i < end; i += together) {
+    for (int64_t i = first * o->per_chunk; i < end; i += together) {
         seek_output(job, i, at);
-        if (!o->grouped) {
+        if (!o->grouped && !job->whole) {
             reduce_one(job, &t, at);
             continue;
         }
+        int64_t most = job->whole ? WHOLE : GROUP;
         together = row - i % row < end - i ? row - i % row : end - i;
-        together = together < GROUP ? together : GROUP;
-        reduce_group(job, &t, at, together);
+        together = together < most ? together : most;
+        if (job->whole)
+            reduce_whole(job, at, together);
+        else
+            reduce_group(job, &t, at, together);
     }
 }
 
-static void run_part(void *work, int64_t index, int64_t count)
+static void run_some_parts(void *work, int64_t from, int64_t to)
 {
-    (void)count;
     const outputs *o = work;
     const tp_job *job = o->job;
     _Alignas(64) char scratch[TP_SCRATCH];
     tp_tile_state t;
     char *at[TP_TILE_OPERANDS];
     tp_state_init(&t, job->frame, scratch);
-    seek_output(job, index / o->parts, at);
-    int64_t first = index % o->parts * o->per_chunk, last = first + o->per_chunk, blocks = block_count(job);
-    o->partial[index] = fold_blocks(job, &t, at, first, last < blocks ? last : blocks);
+    for (int64_t index = from; index < to; index++) {
+        seek_output(job, index / o->parts, at);
+        int64_t first = index % o->parts * o->per_chunk, last = first + o->per_chunk, blocks = block_count(job);
+        o->partial[index] = fold_blocks(job, &t, at, first, last < blocks ? last : blocks);
+    }
 }
 
 /* Few outputs of many elements: cut into parts of a power of two of blocks, nodes of the tree over all blocks. */
@@ -505,7 +530,7 @@ static void run_parts(outputs *o)
     char *at[TP_TILE_OPERANDS];
     cascade c;
     o->partial = partials;
-    tp_pool_run(job->kept->elements * o->parts, run_part, o);
+    tp_pool_run_ranges(job->kept->elements * o->parts, run_some_parts, o);
     for (int64_t i = 0; i < job->kept->elements; i++) {
         c.count = 0;
         for (int64_t part = 0; part < o->parts; part++)
@@ -531,6 +556,8 @@ static void run_job(const tp_job *job)
     outputs o = { .job = job, .per_chunk = CHUNK / TP_BLOCK, .grouped = group_suits(job) };
     int64_t elements = job->kept->elements * job->count, blocks = block_count(job);
     if (job->kept->elements < FEW_OUTPUTS && elements >= WORTH_SPLITTING && job->kind != TP_REDUCE_logsumexp) {
+        if (job->whole)
+            o.per_chunk *= 4;
         while ((blocks + o.per_chunk - 1) / o.per_chunk > MOST_PARTS)
             o.per_chunk *= 2;
         o.parts = (blocks + o.per_chunk - 1) / o.per_chunk;
@@ -541,7 +568,7 @@ static void run_job(const tp_job *job)
     o.per_chunk = (job->kept->elements + chunks - 1) / chunks;
     if (o.grouped)
         o.per_chunk = (o.per_chunk + GROUP - 1) / GROUP * GROUP;
-    tp_pool_run((job->kept->elements + o.per_chunk - 1) / o.per_chunk, run_outputs, &o);
+    tp_pool_run_ranges((job->kept->elements + o.per_chunk - 1) / o.per_chunk, run_outputs, &o);
 }
 
 /* Nothing to fold: the neutral element, or NaN where there is none. */
@@ -610,6 +637,9 @@ void tp_tile_reduce(const tp_tile_program *p, tp_reduction r, double parameter, 
                 kept.dtype[input] == tp_compute_dtype(loop->compute);
     job.in_place = bare && over.ndim == 1 && over.stride[input][0] == frame.bytes;
     job.rows_in_place = bare && kept.stride[input][kept.ndim - 1] == frame.bytes;
+    bool as_they_are = job.compute == loop->compute && (r <= TP_REDUCE_min || r == TP_REDUCE_mean);
+    job.whole = as_they_are && job.in_place;
+    job.rows_whole = as_they_are && job.rows_in_place && over.ndim == 1 && frame.set->fold_rows[job.compute][job.fold];
     if (tp_columns_suit(&job))
         tp_columns_run(&job);
     else

@@ -272,6 +272,44 @@ TP_TEST(kinds_do_not_see_the_layout)
     }
 }
 
-TP_TEST_MAIN(TP_UNSWEPT(kinds_do_not_see_the_layout), TP_UNSWEPT(scans_walk_each_line), TP_UNSWEPT(sums_follow_the_definition_in_every_layout), TP_UNSWEPT(sums_over_two_dims_apart),
-             TP_UNSWEPT(kinds_mean_what_they_say), TP_UNSWEPT(nothing_to_reduce),
-             TP_UNSWEPT(variance_is_accurate_far_from_zero), TP_UNSWEPT(integers_are_exact))
+/* The primitives themselves: each set folds as plain C does, and rows are folded as their columns are. */
+TP_TEST(folds_agree_in_every_set)
+{
+    enum { COLUMNS = 37, TALL = 20000 };
+    static const int64_t counts[] = { 1, 15, 16, 17, 63, 255, 256, 257, 300, 769, 1023, 1024, 1025, 8192, 8193, 9300, TALL };
+    static const tp_compute types[] = { TP_COMPUTE_f32, TP_COMPUTE_f64, TP_COMPUTE_i64 };
+    static double source[TALL * COLUMNS], column[TALL];
+    uint32_t seed = 31;
+    for (size_t k = 0; k < TP_COUNT(types) * TP_FOLD_COUNT * TP_COUNT(counts); k++) {
+        tp_compute type = types[k % TP_COUNT(types)];
+        int fold = (int)(k / TP_COUNT(types) % TP_FOLD_COUNT), bad = 0;
+        int64_t n = counts[k / TP_COUNT(types) / TP_FOLD_COUNT], bytes = tp_compute_bytes(type);
+        char *x = (char *)source;
+        for (int64_t i = 0; i < n * COLUMNS; i++) {
+            double number = (double)next_random(&seed) * 0x1p-24 + 0.5;
+            tp_scalar_write(type == TP_COMPUTE_i64 ? tp_scalar_int((int64_t)(number * 1e9)) : tp_scalar_float(number), x + i * bytes,
+                            tp_compute_dtype(type));
+        }
+        for (tp_isa isa = 0; isa < TP_ISA_COUNT; isa++) {
+            const tp_tile_set *set = tp_tile_set_of(isa), *plain = tp_tile_set_of(TP_ISA_PLAIN);
+            char row[COLUMNS * 8], want[8], got[8];
+            if (!set)
+                continue;
+            if (n <= TP_TILE)
+                set->fold_rows[type][fold](n, COLUMNS, row, x, COLUMNS * bytes);
+            for (int64_t j = 0; j < COLUMNS; j += n > TP_TILE ? COLUMNS - 1 : 1) {
+                for (int64_t i = 0; i < n; i++)
+                    memcpy((char *)column + i * bytes, x + (i * COLUMNS + j) * bytes, (size_t)bytes);
+                plain->fold[type][fold](n, want, column);
+                set->fold[type][fold](n, got, column);
+                bad += memcmp(want, got, (size_t)bytes) != 0;
+                bad += n <= TP_TILE && memcmp(want, row + j * bytes, (size_t)bytes) != 0;
+            }
+        }
+        TP_EXPECT(bad == 0);
+    }
+}
+
+TP_TEST_MAIN(TP_SWEPT(folds_agree_in_every_set), TP_SWEPT(kinds_do_not_see_the_layout), TP_SWEPT(scans_walk_each_line), TP_SWEPT(sums_follow_the_definition_in_every_layout), TP_SWEPT(sums_over_two_dims_apart),
+             TP_SWEPT(kinds_mean_what_they_say), TP_SWEPT(nothing_to_reduce),
+             TP_SWEPT(variance_is_accurate_far_from_zero), TP_SWEPT(integers_are_exact))

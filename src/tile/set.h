@@ -21,8 +21,11 @@ typedef void tp_convert_fn(int64_t n, void *to, const void *from);      /* dense
 typedef void tp_move_fn(int64_t rows, int64_t columns, char *to, int64_t to_row, int64_t to_column, const char *from,
                         int64_t from_row, int64_t from_column);
 
-/* Folds n <= TP_TILE elements to one, in the order that isa/fold.c draws; of none it makes the neutral element. */
+/* Folds n elements to one, in the order that isa/fold.c draws; of none it makes the neutral element. */
 typedef void tp_fold_fn(int64_t n, void *to, const void *from);
+/* Folds 1 <= rows <= TP_TILE rows of n elements, at most TP_STRIP bytes wide, to one row: each column as tp_fold_fn does. */
+typedef void tp_fold_rows_fn(int64_t rows, int64_t n, void *to, const void *from, int64_t stride);
+enum { TP_STRIP = 4096 };
 enum { TP_FOLD_SUM, TP_FOLD_PROD, TP_FOLD_MAX, TP_FOLD_MIN, TP_FOLD_COUNT };
 
 typedef struct tp_tile_set {
@@ -31,6 +34,7 @@ typedef struct tp_tile_set {
     tp_convert_fn *const (*store)[TP_DTYPE_COUNT];                            /* by compute type, by storage type */
     tp_move_fn *const *move;                                            /* by log2 of the element's bytes, 0 to 4 */
     tp_fold_fn *const (*fold)[TP_FOLD_COUNT];                                 /* by compute type; NULL for i32 */
+    tp_fold_rows_fn *const (*fold_rows)[TP_FOLD_COUNT];                       /* NULL for i32 and complex */
     void (*deviation_f32)(int64_t n, float mean, const float *x, float *to);    /* sum of (x - mean)², as a fold */
     void (*deviation_f64)(int64_t n, double mean, const double *x, double *to);
 } tp_tile_set;

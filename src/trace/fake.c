@@ -284,6 +284,8 @@ static bool fake_call(const tp_op *op, const tp_value *arg, tp_value *result)
     tp_device device;
     bool found;
     char name[128];
+    if (base->kind == TP_LIKE_METADATA && arg[0].tag == TP_TENSOR && !tp_is_fake(arg[0].tensor))
+        return tp_fail(TP_ERR_RUNTIME, "Can't call metadata mutating ops on non-Fake Tensor inputs. Found in %s", tp_op_full_name(op, name));
     /* What runs by its decomposition is that also here: its pieces check and guard. */
     if (!base->infer || op->kind == TP_LIKE_COMPOSITE || base->run == tp_run_open) {
         if (op->open)

@@ -387,9 +387,13 @@ static bool wrap_result(const call *c, const tp_value *given, int count, tp_valu
     return true;
 }
 
+/* The call was made but its bookkeeping failed: the caller finds no result. */
 static bool take_back(const tp_op *op, tp_value *result)
 {
-    tp_values_unref(result, op->result_count);
+    for (int i = 0; i < op->result_count; i++) {
+        tp_value_unref(result[i]);
+        result[i] = tp_none();
+    }
     return false;
 }
 
@@ -492,19 +496,19 @@ static bool same_sizes(const tp_tensor *a, const tp_tensor *b)
     return a->ndim == b->ndim && memcmp(a->size, b->size, (size_t)a->ndim * sizeof *a->size) == 0;
 }
 
-static bool call_in_place(tp_mount *m, const tp_op *op, const tp_value *given, tp_value *result)
+static bool call_in_place(tp_mount *m, const tp_op *op, const tp_op *plain, const tp_value *given, tp_value *result)
 {
     call c;
     tp_value made[MOST_RESULTS];
     tp_tensor *face = given[0].tensor;
     if (!call_init(&c, (tp_functional *)(void *)m, given, op->arg_count))
         return false;
-    bool ok = tp_mount_next(m, op->functional, c.arg, made);
+    bool ok = tp_mount_next(m, plain, c.arg, made);
     call_fini(&c, given, op->arg_count);
     if (!ok)
         return false;
     if (!same_sizes(face, made[0].tensor)) {
-        tp_values_unref(made, op->functional->result_count);
+        tp_values_unref(made, plain->result_count);
         return tp_fail(TP_ERR_RUNTIME, "%s: the result does not have the sizes of the tensor it is written into", op->name);
     }
     if (!write_value(face, made[0].tensor))         /* takes the value */
@@ -570,6 +574,31 @@ static bool call_twin(tp_mount *m, const tp_op *op, const tp_value *given, tp_va
 }
 
 /* ---- which kind ---- */
+
+static bool same_arguments(const tp_op *a, const tp_op *b)
+{
+    bool same = a->arg_count == b->arg_count;
+    for (int i = 0; same && i < a->arg_count; i++)
+        same = a->arg[i].type == b->arg[i].type && a->arg[i].list == b->arg[i].list;
+    return same;
+}
+
+/* The op that gives what this one writes: its variant, or else an op of its own entry, bernoulli.p of bernoulli_.float. */
+static const tp_op *variant_of(const tp_op *op)
+{
+    char name[96];
+    size_t length = strlen(op->name);
+    const tp_op *const *all;
+    if (op->functional || op->variant != TP_INPLACE || length < 2 || length >= sizeof name || op->name[length - 1] != '_')
+        return op->functional;
+    memcpy(name, op->name, length - 1);
+    name[length - 1] = 0;
+    for (size_t i = 0, count = tp_op_overloads(op->space, name, &all); i < count; i++)
+        if (all[i]->variant == TP_FUNCTIONAL && same_arguments(op, all[i]))
+            return all[i];
+    return NULL;
+}
+
 static bool is_wrapper(const tp_functional *f, tp_value v)
 {
     return v.tag == TP_TENSOR && tp_is_functional(f, v.tensor);
@@ -651,13 +680,14 @@ static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, t
             return can == 0 && tp_mount_next(m, op, arg, result);
         if (op->kind == TP_LIKE_METADATA && strcmp(op->name, "set_") == 0)
             return call_set(op, arg, result);
-        if (!op->functional)
+        const tp_op *plain = variant_of(op);
+        if (!plain)
             return tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s has no functional variant", tp_op_full_name(op, name));
         if (op->variant == TP_OUT)
             return call_out(m, op, arg, result);
-        if (op->functional->kind == TP_LIKE_VIEW)
+        if (plain->kind == TP_LIKE_VIEW)
             return call_view_in_place(m, op, arg, result);
-        return call_in_place(m, op, arg, result);
+        return call_in_place(m, op, plain, arg, result);
     }
     bool view = op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && (op->inverse || detaches(op));
     return view && is_wrapper(f, arg[0]) ? call_view(m, op, arg, result) : call_plain(m, op, arg, result);

@@ -20,6 +20,7 @@ struct tp_recorder {
     tp_map    node_of;              /* address of a held tensor -> node */
     tp_array(tp_tensor *) held;     /* counted */
     tp_array(constant) constants;
+    tp_map    constant_at;          /* address of a constant -> its index */
     uint32_t  tensor_constants, parameter_constants;
     tp_size_nodes sizes;
 };
@@ -93,14 +94,15 @@ static bool describe(tp_recorder *r, tp_node *n, tp_value v)
 
 static constant *constant_of(tp_recorder *r, tp_tensor *t)
 {
-    for (size_t i = 0; i < r->constants.count; i++)
-        if (r->constants.item[i].tensor == t)
-            return &r->constants.item[i];
+    uint64_t at;
+    if (tp_map_get(&r->constant_at, (uint64_t)(uintptr_t)t, &at))
+        return &r->constants.item[at];
     bool parameter = r->host.is_parameter && r->host.is_parameter(r->host.context, t);
     constant c = { .tensor = t };
     snprintf(c.name, sizeof c.name, parameter ? "_param_constant%u" : "_tensor_constant%u",
              parameter ? r->parameter_constants : r->tensor_constants);
-    if (!tp_array_push(&r->constants, c))
+    if (!tp_array_reserve(&r->constants, r->constants.count + 1) ||
+        !tp_map_put(&r->constant_at, (uint64_t)(uintptr_t)t, r->constants.count) || !tp_array_push(&r->constants, c))
         return NULL;
     ++*(parameter ? &r->parameter_constants : &r->tensor_constants);
     tp_tensor_ref(t);
@@ -259,6 +261,16 @@ static bool may_read(const tp_recorder *r, const tp_op *op, const tp_value *arg)
     return true;
 }
 
+/* The call was made but could not be written down: the caller finds no result. */
+static bool take_back(const tp_op *op, tp_value *result)
+{
+    for (int i = 0; i < op->result_count; i++) {
+        tp_value_unref(result[i]);
+        result[i] = tp_none();
+    }
+    return false;
+}
+
 static bool write_down(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_value lowered[2 * MOST_ARGS];
@@ -268,9 +280,7 @@ static bool write_down(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_
     bool ok = tp_mount_next(&r->mount, op, arg, result);
     if (ok) {
         tp_node *n = tp_node_new(r->graph, TP_CALL_FUNCTION, tp_target_op(op), lowered, positional, keywords, op->name);
-        ok = n ? track_results(r, op, n, result) : tp_graph_check(r->graph);
-        if (!ok)
-            tp_values_unref(result, op->result_count);
+        ok = (n ? track_results(r, op, n, result) : tp_graph_check(r->graph)) || take_back(op, result);
     }
     tp_values_unref(lowered, positional + 2 * keywords);
     return ok;
@@ -287,10 +297,7 @@ static bool write_literal(tp_recorder *r, const tp_op *op, const tp_value *arg, 
         return failed(r);
     if (!tp_mount_next(&r->mount, copy, arg, result))
         return false;
-    if (describe(r, n, result[0]) && tp_record_track(r, result[0].tensor, n))
-        return true;
-    tp_values_unref(result, 1);
-    return false;
+    return (describe(r, n, result[0]) && tp_record_track(r, result[0].tensor, n)) || take_back(copy, result);
 }
 
 static bool run_table(const tp_op *op, const tp_value *arg, tp_value *result, void *user)
@@ -352,6 +359,7 @@ void tp_recorder_free(tp_recorder *r)
         tp_tensor_unref(r->constants.item[i].tensor);
     tp_array_fini(&r->held);
     tp_array_fini(&r->constants);
+    tp_map_fini(&r->constant_at);
     tp_map_fini(&r->node_of);
     tp_sizes_fini(&r->sizes);
     tp_graph_unref(r->graph);

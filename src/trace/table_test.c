@@ -5,7 +5,8 @@
  * variants   in-place, out and functional forms compute what the op itself computes
  * gradients  formulas agree with differences (table_gradient.c)
  * bits       instruction sets and thread counts give equal bits
- * openings   an op that has both a kernel and a decomposition gets close values from them */
+ * openings   an op that has both a kernel and a decomposition gets close values from them
+ * sweep      all of this cleans up when any one allocation fails */
 #include "base/test.h"
 
 #include <math.h>
@@ -22,12 +23,9 @@
 #include "trace/fake.h"
 #include "trace/table.h"
 
-/* Ops that fail a check today, and why. One that passes must be taken off. */
+/* Ops that fail a check, and why. One that passes must be taken off. */
 static const struct known { const char *kind, *op, *reason; } known[] = {
     { "gradients", "aten::embedding", "by design the row of padding_idx gets no gradient" },
-    { "symbolic", "aten::diagonal_backward", "the shape rule does not compare grad_output with the sizes of the view" },
-    { "symbolic", "aten::select_backward", "as diagonal_backward" },
-    { "symbolic", "aten::slice_backward", "as diagonal_backward" },
 };
 
 /* The default generator is made on first use and stays: it is no leak. */
@@ -500,28 +498,34 @@ TP_TEST(openings_agree_with_kernels)
     run_table("openings", check_opening, styles, TP_COUNT(styles));
 }
 
-/* Each of these calls, its fake, its expressions and its gradient clean up wherever memory runs out. */
-TP_TEST(small_calls_clean_up)
+static void check_everything(void *tally)
 {
-    static const char *const name[][2] = {
-        { "add", "Tensor" }, { "where", "self" }, { "sum", "dim_IntList" }, { "mm", "" }, { "_softmax", "" }, { "sort", "" },
-        { "transpose", "int" }, { "split", "Tensor" }, { "matmul", "" }, { "conv1d", "" }, { "var", "correction" }, { "copy_", "" },
-        { "index", "Tensor" }, { "cat", "" }, { "native_layer_norm", "" }, { "nll_loss", "" }, { "square", "" },
-    };
     static const tp_sample_style f64 = { TP_f64, TP_SAMPLE_PLAIN, 1, 0, 0 };
-    for (size_t i = 0; i < TP_COUNT(name); i++) {
-        tp_tally t = { .kind = "sweep", .op = tp_op_find("aten", name[i][0], name[i][1]) };
-        TP_EXPECT(t.op != NULL);
-        if (!t.op)
+    tp_tally *t = tally;
+    tp_check_fake(t, &f64);
+    tp_check_symbolic(t, &f64);
+    check_variants(t, &f64);
+    tp_check_backward(t, &f64);
+    check_opening(t, &f64);
+    tp_error_clear();
+}
+
+/* First and last sample of each op: call, fake, expressions, variants, gradient and opening, wherever memory runs out. */
+TP_TEST(every_op_cleans_up)
+{
+    const char *only = getenv("TAPER_TEST_OP");
+    for (size_t i = 0; tp_test_sweeping && i < tp_op_table_count; i++) {
+        tp_tally t = { .kind = "sweep", .op = tp_op_table[i] };
+        char name[128];
+        int last = tp_samples_count(t.op) - 1;
+        if (last < 0 || (only && !strstr(tp_op_full_name(t.op, name), only)))
             continue;
-        tp_check_fake(&t, &f64);
-        tp_check_symbolic(&t, &f64);
-        check_variants(&t, &f64);
-        tp_check_backward(&t, &f64);
-        TP_EXPECT(t.faults == 0);
+        TP_EXPECT(tp_test_sweep(tp_op_full_name(t.op, name), false, check_everything, &t));
+        t.sample = last;
+        TP_EXPECT(last == 0 || tp_test_sweep(name, false, check_everything, &t));
     }
 }
 
-TP_TEST_MAIN(TP_UNSWEPT(fake_results_are_like_real_ones), TP_UNSWEPT(expressions_hold_at_other_sizes),
-             TP_UNSWEPT(variants_compute_what_the_op_does), TP_UNSWEPT(gradients_agree_with_differences),
-             TP_UNSWEPT(bits_do_not_depend_on_the_machine), TP_UNSWEPT(openings_agree_with_kernels), TP_SWEPT(small_calls_clean_up))
+TP_TEST_MAIN(TP_IN_PARTS(fake_results_are_like_real_ones), TP_IN_PARTS(expressions_hold_at_other_sizes),
+             TP_IN_PARTS(variants_compute_what_the_op_does), TP_IN_PARTS(gradients_agree_with_differences),
+             TP_IN_PARTS(bits_do_not_depend_on_the_machine), TP_IN_PARTS(openings_agree_with_kernels), TP_IN_PARTS(every_op_cleans_up))

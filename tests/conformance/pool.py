@@ -63,13 +63,21 @@ class Worker:
             pass                                             # the answer will be "crash"
         return self.answer(timeout)
 
-    def close(self):
+    def close(self, patience=0):
+        """Ends the worker: by itself, so that its exit is tried too, if it takes no longer than `patience`."""
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass                                             # an order nobody read
+        try:
+            self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            pass
         try:
             os.killpg(self.process.pid, signal.SIGKILL)      # our own child's own session, nobody else's
         except ProcessLookupError:
             pass
         self.process.wait()
-        self.process.stdin.close()
         os.close(self.pipe)
         self.log.close()
 
@@ -97,7 +105,7 @@ class FileRun:
             hello = {"import_error": f"{hello['outcome']} while importing: {hello['detail']}", "tests": []}
         self.import_error, self.missing = hello.get("import_error"), hello.get("missing", self.missing)
         if self.import_error and self.mode == "strict":
-            self.worker.close()
+            self.worker.close(self.options.exit_timeout)
             self.mode, self.strict_error = "lenient", self.import_error
             return self.start(folder)
         return hello["tests"]
@@ -114,11 +122,12 @@ class FileRun:
                 done[test["id"]] = {**test, **reply}
                 if self.options.verbose:
                     print(f"  {reply['outcome']:8}{test['id']}  {reply['detail'][:150]}", flush=True)
-                if reply["outcome"] in ("crash", "timeout") or (number + 1) % self.options.chunk == 0:
-                    self.worker.close()
+                lost = reply["outcome"] in ("crash", "timeout")
+                if lost or (number + 1) % self.options.chunk == 0:
+                    self.worker.close(0 if lost else self.options.exit_timeout)
                     self.worker = None
             if self.worker is not None:
-                self.worker.close()
+                self.worker.close(self.options.exit_timeout)
         self.add_unseen(done)
         return {"file": os.path.basename(self.path), "strict_error": self.strict_error,
                 "import_error": self.import_error, "missing": self.missing, "instances": done}

@@ -34,6 +34,7 @@ def options(arguments):
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="files run at a time")
     parser.add_argument("--timeout", type=float, default=60, help="seconds for a test")
     parser.add_argument("--import-timeout", type=float, default=180, help="seconds for importing a file")
+    parser.add_argument("--exit-timeout", type=float, default=5, help="seconds for a worker's exit before it is killed")
     parser.add_argument("--chunk", type=int, default=100, help="a fresh worker after this many tests")
     parser.add_argument("--passing", default=places.PASSING, help="the folder of the lists of passing tests")
     parser.add_argument("--page", default=places.PAGE, help="the page that --update writes")

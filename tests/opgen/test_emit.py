@@ -45,6 +45,13 @@ def test_a_shape_rule_is_emitted_twice(generate):
     assert 'tp_fail_with(TP_ERR_INDEX, "got {} dims", 1' in c
 
 
+def test_a_check_in_c_takes_values(generate):
+    text = generate("op f(Tensor self, Scalar? low=None) -> Tensor\n    like    pointwise promote(self)\n"
+                    "    check   c tp_c_converts(low, self.dtype)\n    check   c tp_c_f\n    expr    self\n")
+    assert "if (!tp_c_converts((tp_value[]){ arg[1], tp_of_dtype(tp_dtype_of(self)) }))\n        return false;" in text
+    assert "if (!tp_c_f(arg))\n        return false;" in text
+
+
 def test_a_derivative_becomes_backward_and_jvp(generate):
     c = generate(SIN)
     assert "tp_value cos_ = tp_scope_call(&s, &tp_op_cos, (tp_value[]){ b->saved[0] });" in c
@@ -91,8 +98,10 @@ def test_an_op_nobody_defines_says_so(generate):
 
 
 def compiles(folder, root, name):
+    env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}       # a sanitizer would report gcc's own leaks
     return subprocess.run(["gcc", "-std=c17", "-fsyntax-only", "-Werror", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-I",
-                           os.path.join(root, "src"), "-I", str(folder), str(folder / "gen" / name)], capture_output=True, text=True)
+                           os.path.join(root, "src"), "-I", str(folder), str(folder / "gen" / name)], capture_output=True, text=True,
+                          env=env)
 
 
 def test_the_hard_entries_compile_without_a_warning(tmp_path, root):

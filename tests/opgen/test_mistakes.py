@@ -25,6 +25,7 @@ MISTAKES = [
      "x.op:4: this line is never reached: the one before it has no condition"),
     ("op f(Tensor self) -> Tensor\n    like    composite\n    decomp  c tp_x_f\n",
      "x.op:3: expected a C function: tp_k_, tp_s_, tp_c_, tp_d_, tp_v_, tp_j_, tp_f_ or tp_o_, found 'tp_x_f'"),
+    (HEAD + "    expr    self\n    check   c tp_c_f(self.sizes())\n", "x.op:5: a check in C takes arguments, numbers and types"),
     ("op f(Tensor self) -> Tensor\n    core\n    core\n", "x.op:3: a second 'core'"),
     ("op f(Tensor self) -> Tensor\n    like composite\n    decomp self\nop f(Tensor x) -> Tensor\n    like composite\n    decomp x\n",
      "x.op:4: f is also defined at x.op:1"),

@@ -178,6 +178,19 @@ def test_stack_traces():
     assert text.count("# File: ") == 1 and "in f, code: return torch.relu(x) + 1" in text
 
 
+def test_nodes_remember_their_modules():
+    graph = fx.symbolic_trace(Block()).graph
+    stacks = {n.name: list(n.meta.get("nn_module_stack", {}).items()) for n in graph.nodes}
+    assert stacks["layers_1"] == [("layers", ("layers", nn.Sequential)), ("layers.1", ("layers.1", nn.ReLU))] and stacks["add"] == []
+    traced = fx.GraphModule(Block(), graph)
+    for n in graph.nodes:
+        n.meta.update(stack_trace="here", other=1)
+    made = fx.Transformer(traced).transform()
+    metas = {n.name: n.meta for n in made.graph.nodes}
+    assert metas["add"] == {"stack_trace": "here"} and sorted(metas["layers_1"]) == ["nn_module_stack", "stack_trace"]
+    assert metas["output"] == {"stack_trace": "here", "other": 1} and metas["x"] == {}
+
+
 # ---- graphs ----
 def chain():
     g = fx.Graph()

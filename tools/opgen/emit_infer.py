@@ -66,11 +66,18 @@ class Rules(Sizes):
             return f"tp_value_ref({self.to_value(v)})"
         return self.to_value(v)
 
+    def borrowed_value(self, v, node):
+        """A value that nobody has to release."""
+        if not v.box and v.kind in ("str", "ints", "syms"):
+            self.fail(node, "a check in C takes arguments, numbers and types")
+        return self.to_value(v)
+
     def check(self, column):
         d = column.data
         if "cfun" in d:
             self.world.hooks.add(d["cfun"].name)
-            self.body.add(f"if (!{d['cfun'].name}({self.read_from}))")
+            given = ", ".join(self.borrowed_value(self.compile(a), a) for a in d["args"])
+            self.body.add(f"if (!{d['cfun'].name}({f'(tp_value[]){{ {given} }}' if d['args'] else self.read_from}))")
             self.body.add("    return false;")
             return
         test = self.as_bool(self.compile(d["test"]), d["test"])

@@ -315,7 +315,8 @@ class Parser:
 
     def column_check(self):
         if self.peek() == "c" and self.kind(1) == "name":
-            return {"cfun": self.cfun()}
+            cfun = self.cfun()
+            return {"cfun": cfun, "args": cfun.args or []}
         test = self.expr()
         self.need(":")
         kind = self.take() if self.kind() == "name" else "runtime"

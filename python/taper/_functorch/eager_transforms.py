@@ -4,16 +4,12 @@ import functools
 from .. import _C
 
 
-def _called(func, argnums, has_aux, args, kwargs):
-    return _C._func_grad(func, argnums, has_aux, args, kwargs)
-
-
 def grad_and_value(func, argnums=0, has_aux=False):
     """(gradient, value) of a function that gives a scalar; with has_aux (gradient, (value, aux))."""
 
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
-        gradient, value, *aux = _called(func, argnums, has_aux, args, kwargs)
+        gradient, value, *aux = _C._func_grad(func, argnums, has_aux, args, kwargs)
         return (gradient, (value, aux[0])) if has_aux else (gradient, value)
 
     return wrapper
@@ -24,7 +20,7 @@ def grad(func, argnums=0, has_aux=False):
 
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
-        gradient, _, *aux = _called(func, argnums, has_aux, args, kwargs)
+        gradient, _, *aux = _C._func_grad(func, argnums, has_aux, args, kwargs)
         return (gradient, aux[0]) if has_aux else gradient
 
     return wrapper
@@ -39,6 +35,19 @@ def vjp(func, *primals, has_aux=False):
         return _C._func_pullback(level, cotangents, retain_graph, create)
 
     return (output, wrapper, aux[0]) if has_aux else (output, wrapper)
+
+
+def jacrev(func, argnums=0, has_aux=False, *, chunk_size=None, _preallocate_and_copy=False):
+    """The Jacobian, a pullback for each element of the output; with has_aux (jacobian, aux)."""
+    if not (chunk_size is None or chunk_size > 0):
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+
+    @functools.wraps(func)
+    def wrapper(*args, **kwargs):
+        jacobian, *aux = _C._func_jacrev(func, argnums, has_aux, args, kwargs)
+        return (jacobian, aux[0]) if has_aux else jacobian
+
+    return wrapper
 
 
 def functionalize(func, *, remove="mutations"):
@@ -68,4 +77,4 @@ def _missing(name):
     return missing
 
 
-vmap, jvp, jacrev, jacfwd, hessian, linearize = map(_missing, "vmap jvp jacrev jacfwd hessian linearize".split())
+vmap, jvp, jacfwd, hessian, linearize = map(_missing, "vmap jvp jacfwd hessian linearize".split())

@@ -63,6 +63,13 @@ def _proxies_in(tree):
     return found
 
 
+_tracing = {"on": False}
+
+
+def is_fx_tracing():
+    return _tracing["on"]
+
+
 def _assert_is_none(value, msg):
     assert value is None, msg
 
@@ -200,9 +207,14 @@ class Tracer(TracerBase):
 
     def call_module(self, m, forward, args, kwargs):
         path = self.path_of_module(m)
-        if self.is_leaf_module(m, path):
-            return self.create_proxy("call_module", path, args, kwargs)
-        return forward(*args, **kwargs)
+        outer = self.module_stack
+        self.module_stack = {**(outer or {}), path: (path, type(m))}
+        try:
+            if self.is_leaf_module(m, path):
+                return self.create_proxy("call_module", path, args, kwargs)
+            return forward(*args, **kwargs)
+        finally:
+            self.module_stack = outer
 
     def getattr(self, attr, attr_val, parameter_proxy_cache):
         def proxied(named):
@@ -319,6 +331,7 @@ class Tracer(TracerBase):
         fn, args = self.create_args_for_root(fn, is_module, concrete_args)
         with _Patches() as patches:
             self._patch(patches, names)
+            patches.item(_tracing, "on", True)
             result = self.create_arg(fn(*args))
         self.create_node("output", "output", (result,), {}, type_expr=returns)
         self.submodule_paths = None

@@ -39,7 +39,26 @@ def _first_globals():
     for name, module in (("fx_pytree", "fx._pytree"), ("pytree", "utils._pytree")):
         with contextlib.suppress(ImportError):
             names[name] = importlib.import_module(f"{package.__name__}.{module}")
+    names.update(_custom_builtins)
     return names
+
+
+_custom_builtins = {}
+
+
+def _register_custom_builtin(name, import_str, obj):
+    """A name that generated code may use without being told where it comes from."""
+    _custom_builtins[name] = obj
+
+
+class _Namespace:
+    """Gives names that a graph has not used."""
+
+    def __init__(self, graph):
+        self._graph = graph
+
+    def create_name(self, candidate, obj=None):
+        return self._graph._fresh_name(candidate)
 
 
 class CodeGen:
@@ -123,6 +142,10 @@ class Graph(_C._FxGraph):
     @property
     def _len(self):
         return len(self.nodes)
+
+    @property
+    def _graph_namespace(self):
+        return _Namespace(self)
 
     # ---- building ----
     def _target_to_str(self, target):

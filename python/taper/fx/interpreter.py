@@ -161,5 +161,7 @@ class Transformer(Interpreter):
             result = super().run(enable_io_processing=False)
         if result is not None:
             strip = lambda leaf: leaf.node if isinstance(leaf, Proxy) else leaf
-            self.new_graph.output(map_aggregate(result, strip))
+            made = self.new_graph.output(map_aggregate(result, strip))
+            for old in self.graph.find_nodes(op="output"):
+                made.meta.update(old.meta)
         return GraphModule(self.module, self.new_graph)

@@ -1,4 +1,5 @@
 """Stand-ins for values while a function is traced: what is done to them becomes nodes."""
+import copy
 import dis
 import enum
 import operator
@@ -7,9 +8,13 @@ import traceback
 
 from .. import _C
 from ..overrides import is_tensor_method_or_property
+from . import traceback as fx_traceback
 from .node import Node, base_types, map_aggregate
 
 __all__ = ["TracerBase", "GraphAppendingTracer", "TraceError", "Proxy", "Attribute", "ParameterProxy"]
+
+
+_INHERITED = ("stack_trace", "nn_module_stack", "torch_fn", "seq_nr", "custom", "source_fn_stack", "from_node")
 
 
 class TraceError(ValueError):
@@ -45,8 +50,16 @@ class TracerBase:
     traced_func_name = "forward"
     graph = None
 
+    module_stack = None
+
     def create_node(self, kind, target, args, kwargs, name=None, type_expr=None):
-        return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        if fx_traceback.has_preserved_node_meta():
+            current = fx_traceback.get_current_meta()
+            node.meta.update({key: copy.copy(current[key]) for key in _INHERITED if key in current})
+        elif self.module_stack:
+            node.meta["nn_module_stack"] = dict(self.module_stack)
+        return node
 
     def proxy(self, node):
         return Proxy(node, self)

@@ -65,7 +65,7 @@ TP_HOOK_C(tp_c_probabilities)
     return true;
 }
 
-/* ---- numbers that fill a tensor ---- */
+/* ---- numbers that become elements ---- */
 static bool integer_holds(tp_dtype d, double x)
 {
     double top = d == TP_u8 ? 255 : d == TP_i8 ? 127 : d == TP_i16 ? 32767 : d == TP_i32 ? 2147483647 : 9223372036854775807.0;
@@ -97,14 +97,8 @@ bool tp_check_representable(tp_scalar s, tp_dtype d)
     return holds(d, s) || tp_fail(TP_ERR_RUNTIME, "value cannot be converted to type %s without overflow", sized[d] ? sized[d] : tp_dtypes[d].cpp);
 }
 
-/* (self, value) of fill_ */
-TP_HOOK_C(tp_c_fill)
+/* (number, dtype): none and what is not known yet convert */
+TP_HOOK_C(tp_c_converts)
 {
-    return arg[1].tag == TP_SYM || tp_check_representable(tp_as_scalar(arg[1]), (tp_dtype)arg[0].tensor->dtype);
-}
-
-/* (self, mask, value) of masked_fill */
-TP_HOOK_C(tp_c_masked_fill)
-{
-    return arg[2].tag == TP_SYM || tp_check_representable(tp_as_scalar(arg[2]), (tp_dtype)arg[0].tensor->dtype);
+    return tp_is_none(arg[0]) || arg[0].tag == TP_SYM || tp_check_representable(tp_as_scalar(arg[0]), tp_dtype_read(arg[1]));
 }

@@ -1,122 +1,137 @@
-/* fold.c - one tile to one element: runs of 256, 16 striped lanes in each, then a tree.
+/* fold.c - a sequence to one element: blocks of a tile, runs of 256 in a block, 16 striped lanes in a run, then trees.
  *
  *     lane l of run r takes elements 256 r + l, + 16, + 32 …
  *     lanes of the four runs are combined, (0 1) (2 3);  then lane l op= lane l + 8, + 4, + 2, + 1
+ *     blocks are the leaves of a binary tree, kept as a counter: level k holds 2^k blocks
  *
  * Four runs side by side keep the adders busy. Lanes sit in as many vectors as the instruction set needs for 16 of them;
  * that is the whole difference between sets. A missing element is the neutral one, which changes nothing. */
-#include "tile/isa/isa.h"
+#include "tile/isa/fold.h"
 
-enum { LANES = 16, RUNS = 4, RUN = TP_TILE / RUNS };
+enum { LEVELS = 54, GROUP_LEVEL = 3, GROUP = 1 << GROUP_LEVEL };
 
-#define FOLD(name, T, first, op)                                                                            \
-    static void name##_short(int64_t n, T *to, const T *x)                                                  \
+/* The tree over blocks, of elements of type T: block(n, x) folds n <= TP_TILE of them. A group of blocks is a node of it. */
+#define FOLD_BLOCKS(name, T, block, combine)                                                                \
+    static __attribute__((noinline)) T name##_long(int64_t n, const T *x)                                   \
     {                                                                                                       \
-        T last[RUNS][LANES];                                                                                \
-        for (int l = 0; l < RUNS * LANES; l++)                                                              \
-            last[l / LANES][l % LANES] = (T)first;                                                          \
-        for (int64_t i = 0; i < n; i += LANES) {                                                            \
-            T *row = last[i / RUN];                                                                         \
-            int count = n - i < LANES ? (int)(n - i) : LANES;                                               \
-            for (int l = 0; l < count; l++)                                                                 \
-                row[l] = op##_one(row[l], x[i + l]);                                                        \
+        T level[LEVELS], value[GROUP];                                                                      \
+        uint64_t count = 0;                                                                                 \
+        for (int64_t blocks; n > TP_TILE; n -= blocks * TP_TILE, x += blocks * TP_TILE) {                   \
+            blocks = n > GROUP * TP_TILE ? GROUP : 1;                                                       \
+            for (int64_t i = 0; i < blocks; i++)                                                            \
+                value[i] = block(TP_TILE, x + i * TP_TILE);                                                 \
+            for (int64_t apart = 1; apart < blocks; apart *= 2)                                             \
+                for (int64_t i = 0; i < blocks; i += 2 * apart)                                             \
+                    value[i] = combine(value[i], value[i + apart]);                                         \
+            int k = blocks == GROUP ? GROUP_LEVEL : 0;                                                      \
+            for (uint64_t bit = count >> k; bit & 1; bit >>= 1, k++)                                        \
+                value[0] = combine(level[k], value[0]);                                                     \
+            level[k] = value[0];                                                                            \
+            count += (uint64_t)blocks;                                                                      \
         }                                                                                                   \
-        for (int l = 0; l < LANES; l++) {                                                                   \
-            T left = op##_one(last[0][l], last[1][l]), right = op##_one(last[2][l], last[3][l]);            \
-            last[0][l] = op##_one(left, right);                                                             \
-        }                                                                                                   \
-        for (int half = LANES / 2; half; half /= 2)                                                         \
-            for (int l = 0; l < half; l++)                                                                  \
-                last[0][l] = op##_one(last[0][l], last[0][l + half]);                                       \
-        *to = last[0][0];                                                                                   \
+        T result = block(n, x);                                                                             \
+        for (int k = 0; count; count >>= 1, k++)                                                            \
+            if (count & 1)                                                                                  \
+                result = combine(level[k], result);                                                         \
+        return result;                                                                                      \
     }                                                                                                       \
     static void name(int64_t n, void *to, const void *from)                                                 \
     {                                                                                                       \
-        enum { WIDTH = VECTOR_BYTES / sizeof(T), VECTORS = LANES / WIDTH };                                 \
-        typedef T vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));         \
         const T *x = from;                                                                                  \
-        vector lane[RUNS][VECTORS];                                                                         \
-        if (n < TP_TILE) {                                                                                  \
-            name##_short(n, to, x);                                                                         \
-            return;                                                                                         \
+        *(T *)to = n <= TP_TILE ? block(n, x) : name##_long(n, x);                                          \
+    }
+
+#define FOLD(name, T, first, op)                                                                            \
+    typedef T name##_vector __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));      \
+    enum { name##_WIDTH = VECTOR_BYTES / sizeof(T), name##_VECTORS = LANES / name##_WIDTH };                \
+    static inline T name##_lanes(name##_vector (*lane)[name##_VECTORS])                                     \
+    {                                                                                                       \
+        for (int v = 0; v < name##_VECTORS; v++) {                                                          \
+            name##_vector left = op(lane[0][v], lane[1][v]), right = op(lane[2][v], lane[3][v]);            \
+            lane[0][v] = op(left, right);                                                                   \
         }                                                                                                   \
+        for (int half = name##_VECTORS / 2; half; half /= 2)                                                \
+            for (int v = 0; v < half; v++)                                                                  \
+                lane[0][v] = op(lane[0][v], lane[0][v + half]);                                             \
+        T last[name##_WIDTH];                                                                               \
+        __builtin_memcpy(last, lane[0], sizeof last);                                                       \
+        for (int half = name##_WIDTH / 2; half; half /= 2)                                                  \
+            for (int l = 0; l < half; l++)                                                                  \
+                last[l] = op##_one(last[l], last[l + half]);                                                \
+        return last[0];                                                                                     \
+    }                                                                                                       \
+    static T name##_short(int64_t n, const T *x)                                                            \
+    {                                                                                                       \
+        name##_vector lane[RUNS][name##_VECTORS];                                                           \
+        for (int64_t r = 0; r < RUNS; r++) {                                                                \
+            name##_vector sum[name##_VECTORS];                                                              \
+            _Pragma("GCC unroll 16") for (int v = 0; v < name##_VECTORS; v++)                               \
+                sum[v] = (name##_vector){ 0 } + (T)first;                                                   \
+            int64_t i = r * RUN, end = n < i + RUN ? n : i + RUN;                                           \
+            for (; i + LANES <= end; i += LANES)                                                            \
+                _Pragma("GCC unroll 16") for (int v = 0; v < name##_VECTORS; v++) {                         \
+                    name##_vector b = *(const name##_vector *)(x + i + v * name##_WIDTH);                   \
+                    sum[v] = op(sum[v], b);                                                                 \
+                }                                                                                           \
+            if (i < end) {                                                                                  \
+                T rest[LANES];                                                                              \
+                for (int l = 0; l < LANES; l++)                                                             \
+                    rest[l] = i + l < end ? x[i + l] : (T)first;                                            \
+                _Pragma("GCC unroll 16") for (int v = 0; v < name##_VECTORS; v++) {                         \
+                    name##_vector b = *(const name##_vector *)(rest + v * name##_WIDTH);                    \
+                    sum[v] = op(sum[v], b);                                                                 \
+                }                                                                                           \
+            }                                                                                               \
+            _Pragma("GCC unroll 16") for (int v = 0; v < name##_VECTORS; v++)                               \
+                lane[r][v] = sum[v];                                                                        \
+        }                                                                                                   \
+        return name##_lanes(lane);                                                                          \
+    }                                                                                                       \
+    static inline T name##_block(int64_t n, const T *x)                                                     \
+    {                                                                                                       \
+        name##_vector lane[RUNS][name##_VECTORS];                                                           \
+        if (n < TP_TILE)                                                                                    \
+            return name##_short(n, x);                                                                      \
         for (int r = 0; r < RUNS; r++)                                                                      \
-            for (int v = 0; v < VECTORS; v++)                                                               \
-                lane[r][v] = (vector){ 0 } + (T)first;                                                      \
+            for (int v = 0; v < name##_VECTORS; v++)                                                        \
+                lane[r][v] = (name##_vector){ 0 } + (T)first;                                               \
         for (int64_t i = 0; i < RUN; i += LANES)                                                            \
             _Pragma("GCC unroll 4") for (int r = 0; r < RUNS; r++) {                                        \
                 __builtin_prefetch((const char *)x + (TP_TILE + r * RUN + i) * (int64_t)sizeof(T));         \
-                _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                \
-                    vector a = lane[r][v], b = *(const vector *)(x + r * RUN + i + v * WIDTH);              \
-                    lane[r][v] = op(a, b);                                                                  \
+                _Pragma("GCC unroll 16") for (int v = 0; v < name##_VECTORS; v++) {                         \
+                    name##_vector b = *(const name##_vector *)(x + r * RUN + i + v * name##_WIDTH);         \
+                    lane[r][v] = op(lane[r][v], b);                                                         \
                 }                                                                                           \
             }                                                                                               \
-        for (int v = 0; v < VECTORS; v++) {                                                                 \
-            vector left = op(lane[0][v], lane[1][v]), right = op(lane[2][v], lane[3][v]);                   \
-            lane[0][v] = op(left, right);                                                                   \
-        }                                                                                                   \
-        for (int half = VECTORS / 2; half; half /= 2)                                                       \
-            for (int v = 0; v < half; v++)                                                                  \
-                lane[0][v] = op(lane[0][v], lane[0][v + half]);                                             \
-        T last[WIDTH];                                                                                      \
-        __builtin_memcpy(last, lane[0], sizeof last);                                                       \
-        for (int half = WIDTH / 2; half; half /= 2)                                                         \
-            for (int l = 0; l < half; l++)                                                                  \
-                last[l] = op##_one(last[l], last[l + half]);                                                \
-        *(T *)to = last[0];                                                                                 \
-    }
+        return name##_lanes(lane);                                                                          \
+    }                                                                                                       \
+    FOLD_BLOCKS(name, T, name##_block, op##_one)
 
-#define SUM(a, b) ((a) + (b))
-#define SUM_one SUM
-#define PROD(a, b) ((a) * (b))
-#define PROD_one PROD
-/* A vector comparison gives lanes of all ones or none: choose by bits. NaN wins in both. */
-#define MAX(a, b) MASKED(a, b, ((a) > (b)) | ((a) != (a)))
-#define MIN(a, b) MASKED(a, b, ((a) < (b)) | ((a) != (a)))
-#define MAX_one(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
-#define MIN_one(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
-#define MASKED(a, b, mask)                                                                              \
-    __extension__({                                                                                     \
-        __typeof__((a) > (b)) m_ = (mask);                                                              \
-        (__typeof__(a))((m_ & (__typeof__(m_))(a)) | (~m_ & (__typeof__(m_))(b)));                      \
-    })
-
-FOLD(sum_f32, float, 0, SUM)
-FOLD(sum_f64, double, 0, SUM)
-FOLD(prod_f32, float, 1, PROD)
-FOLD(prod_f64, double, 1, PROD)
-FOLD(max_f32, float, -__builtin_inff(), MAX)
-FOLD(max_f64, double, -__builtin_inf(), MAX)
-FOLD(max_i64, int64_t, INT64_MIN, MAX)
-FOLD(min_f32, float, __builtin_inff(), MIN)
-FOLD(min_f64, double, __builtin_inf(), MIN)
-FOLD(min_i64, int64_t, INT64_MAX, MIN)
-FOLD(sum_u64, uint64_t, 0, SUM)
-FOLD(prod_u64, uint64_t, 1, PROD)
+FOLDS(FOLD)
 
 /* Not as vectors, for the reason complex.c gives. */
 #pragma GCC push_options
 #pragma GCC optimize("no-tree-vectorize")
 #define COMPLEX_FOLD(name, T, R, re0, combine)                                                              \
-    static void name(int64_t n, void *to, const void *from)                                                 \
+    static T name##_block(int64_t n, const T *x)                                                            \
     {                                                                                                       \
-        const T *x = from;                                                                                  \
         T last[RUNS][LANES];                                                                                \
         for (int l = 0; l < RUNS * LANES; l++)                                                              \
             last[l / LANES][l % LANES] = (T){ re0, 0 };                                                     \
         for (int64_t i = 0; i < n; i++)                                                                     \
-            last[i / RUN][i % LANES] = combine(T, last[i / RUN][i % LANES], x[i]);                          \
+            last[i / RUN][i % LANES] = combine(last[i / RUN][i % LANES], x[i]);                             \
         for (int l = 0; l < LANES; l++) {                                                                   \
-            T left = combine(T, last[0][l], last[1][l]), right = combine(T, last[2][l], last[3][l]);        \
-            last[0][l] = combine(T, left, right);                                                           \
+            T left = combine(last[0][l], last[1][l]), right = combine(last[2][l], last[3][l]);              \
+            last[0][l] = combine(left, right);                                                              \
         }                                                                                                   \
         for (int half = LANES / 2; half; half /= 2)                                                         \
             for (int l = 0; l < half; l++)                                                                  \
-                last[0][l] = combine(T, last[0][l], last[0][l + half]);                                     \
-        *(T *)to = last[0][0];                                                                              \
-    }
-#define COMPLEX_SUM(T, a, b) ((T){ (a).re + (b).re, (a).im + (b).im })
-#define COMPLEX_PROD(T, a, b) ((T){ (a).re * (b).re - (a).im * (b).im, (a).re * (b).im + (a).im * (b).re })
+                last[0][l] = combine(last[0][l], last[0][l + half]);                                        \
+        return last[0][0];                                                                                  \
+    }                                                                                                       \
+    FOLD_BLOCKS(name, T, name##_block, combine)
+#define COMPLEX_SUM(a, b) ((__typeof__(a)){ (a).re + (b).re, (a).im + (b).im })
+#define COMPLEX_PROD(a, b) ((__typeof__(a)){ (a).re * (b).re - (a).im * (b).im, (a).re * (b).im + (a).im * (b).re })
 
 COMPLEX_FOLD(sum_c64, tp_c64, float, 0, COMPLEX_SUM)
 COMPLEX_FOLD(sum_c128, tp_c128, double, 0, COMPLEX_SUM)

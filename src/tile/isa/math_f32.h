@@ -77,22 +77,19 @@ static inline float tanh_f32(float x)
     return copysignf(a < 0.625f ? small : large, x);
 }
 
-/* exp for x in [-104, 0]: the scale is split so that a result below the normal ones is rounded once. */
-static inline float exp_negative_f32(float x, float *lost)
-{
-    bits_f32 turn = { x * LOG2E_f32 + ROUNDER_f32 }, rounder = { ROUNDER_f32 };
-    float n = turn.f - ROUNDER_f32, r = (x - n * LN2_f32_0) - n * LN2_f32_1;
-    float t = r + r * r * polynomial_exp_f32(r), y = 1 + t;
-    *lost = t - (y - 1);
-    return y * power_of_two_f32((int32_t)(turn.u - rounder.u) + 64) * 0x1p-64f;
-}
-
-/* e / (1 + e) or 1 / (1 + e), whichever does not cancel; the first is mended by what e and the divisor lost. */
+/* 1 / (1 + exp(-x)) with exp(-x) = s (1 + t), s a power of two: the divisor is s and 1 and s t, the larger of the first two
+ * last, and y is mended by what that addition lost. All is scaled by 2^-32, so that s neither overflows nor underflows
+ * and a result below the normal ones is rounded once. */
+#define SCALED_ROUNDER_f32 (ROUNDER_f32 + (127 - 32))       /* the low bits of a sum with it are the exponent of s */
 static inline float sigmoid_f32(float x)
 {
-    float a = fabsf(x), lost, e = exp_negative_f32(a > 104 ? -104 : -a, &lost), d = 1 + e, y = (x < 0 ? e : 1) / d;
-    lost -= e - (d - 1);
-    return y + y * (1 - y) * (x < 0 ? lost : 0);
+    float low = x < -104 ? -104 : x, c = low > 60 ? 60 : low;
+    bits_f32 turn = { c * -LOG2E_f32 + SCALED_ROUNDER_f32 }, s = { .u = turn.u << 23 }, one = { 0x1p-32f };
+    float n = turn.f - SCALED_ROUNDER_f32, r = (n * -LN2_f32_0 - c) - n * LN2_f32_1;
+    float t = r + r * r * polynomial_exp_f32(r);
+    bits_f32 large = { .i = s.i > one.i ? s.i : one.i }, small = { .i = s.i > one.i ? one.i : s.i };
+    float rest = small.f + t * s.f, d = large.f + rest, y = 0x1p-32f / d;
+    return y - y * ((rest - (d - large.f)) * (y * 0x1p32f));
 }
 
 /* Near 0 an odd polynomial; further out 1 - exp(log(erfc)), whose error shrinks with erfc. */
@@ -103,15 +100,17 @@ static inline float erf_f32(float x)
     return copysignf(a < 0.95f ? small : large, x);
 }
 
-/* x times the normal distribution's mass below x, by the upper tail u of |x|: max(x, 0) - |x| u. Beyond 6 the tail adds
- * nothing to 1. The maximum is written so that -inf gives NaN, as inf * 0 does. */
+/* x times the normal distribution's mass below x, by the upper tail u of |x|: max(x, 0) - |x| u, in halves of x. From
+ * TAIL_FAR on the tail's power of two is 0. The maximum is written so that -inf gives NaN, as inf * 0 does. */
+#define TAIL_ROUNDER_f32 (ROUNDER_f32 + (127 + 1))
 static inline float gelu_f32(float x)
 {
-    float a = fabsf(x), bound = a > 6 ? 6 : a, q = polynomial_tail_log2_f32(bound);
-    bits_f32 turn = { q + ROUNDER_f32 }, rounder = { ROUNDER_f32 };
-    float r = q - (turn.f - ROUNDER_f32), u = 1 + r * polynomial_exp2_f32(r);
-    float part = bound * (u * power_of_two_f32((int32_t)(turn.u - rounder.u)));
-    return (0.5f * x + 0.5f * a) - (a > 6 ? 0 : part);
+    bits_f32 half = { 0.5f * x }, a = { .u = half.u & 0x7fffffff }, far = { TAIL_FAR_f32 };
+    bits_f32 bound = { .i = a.i < far.i ? a.i : far.i };        /* positive floats are ordered as their bits are */
+    float q = polynomial_tail_log2_f32(bound.f);
+    bits_f32 turn = { q + TAIL_ROUNDER_f32 }, power = { .u = turn.u << 23 };
+    float r = q - (turn.f - TAIL_ROUNDER_f32), u = 1 + r * polynomial_exp2_f32(r);
+    return (half.f + a.f) - bound.f * (u * power.f);
 }
 
 static inline float gelu_tanh_f32(float x)

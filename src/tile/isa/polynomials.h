@@ -184,24 +184,24 @@ static inline float polynomial_exp2_f32(float t1)
     return (((c0 + t1 * c1) + t2 * (c2 + t1 * c3)) + t4 * c4);
 }
 
-/* log2(erfc(x / sqrt(2)) / 2) in x; error 7.8e-08 */
+/* log2(erfc(h * sqrt(2)) / 2) in h; error 7.9e-08 */
 static inline float polynomial_tail_log2_f32(float t1)
 {
     float t2 = t1 * t1;
     float t4 = t2 * t2;
     float t8 = t4 * t4;
     const float c0 = -0x1.fffffe0000000p-1f;
-    const float c1 = -0x1.26af0c0000000p+0f;
-    const float c2 = -0x1.d633ee0000000p-2f;
-    const float c3 = -0x1.aea6900000000p-5f;
-    const float c4 = 0x1.d533720000000p-8f;
-    const float c5 = -0x1.9ba55e0000000p-13f;
-    const float c6 = -0x1.6a28b80000000p-13f;
-    const float c7 = 0x1.5c5de80000000p-15f;
-    const float c8 = -0x1.2082f00000000p-18f;
-    const float c9 = 0x1.7a6cf80000000p-23f;
-    return ((((c0 + t1 * c1) + t2 * (c2 + t1 * c3)) + t4 * ((c4 + t1 * c5) + t2 * (c6 + t1 * c7))) + t8 * (c8 + t1 * c9));
+    const float c1 = -0x1.26af100000000p+1f;
+    const float c2 = -0x1.d632fe0000000p+0f;
+    const float c3 = -0x1.aece360000000p-2f;
+    const float c4 = 0x1.d819d40000000p-4f;
+    const float c5 = -0x1.05cfd80000000p-7f;
+    const float c6 = -0x1.1ffe0e0000000p-7f;
+    const float c7 = 0x1.e0c24c0000000p-9f;
+    const float c8 = -0x1.ff523a0000000p-12f;
+    return ((((c0 + t1 * c1) + t2 * (c2 + t1 * c3)) + t4 * ((c4 + t1 * c5) + t2 * (c6 + t1 * c7))) + t8 * c8);
 }
+#define TAIL_FAR_f32 0x1.4e514e0000000p+2f
 
 /* log(erfc(x)) in x - 1; error 6.8e-11 */
 static inline float polynomial_erfc_log_f32(float t1)

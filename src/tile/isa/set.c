@@ -7,6 +7,7 @@ extern tp_convert_fn *const TP_ISA(tp_tile_load)[TP_DTYPE_COUNT][TP_COMPUTE_COUN
 extern tp_convert_fn *const TP_ISA(tp_tile_store)[TP_COMPUTE_COUNT][TP_DTYPE_COUNT];
 extern tp_move_fn *const TP_ISA(tp_tile_moves)[5];
 extern tp_fold_fn *const TP_ISA(tp_tile_folds)[TP_COMPUTE_COUNT][TP_FOLD_COUNT];
+extern tp_fold_rows_fn *const TP_ISA(tp_tile_row_folds)[TP_COMPUTE_COUNT][TP_FOLD_COUNT];
 extern void TP_ISA(tp_tile_deviation_f32)(int64_t n, float mean, const float *x, float *to);
 extern void TP_ISA(tp_tile_deviation_f64)(int64_t n, double mean, const double *x, double *to);
 
@@ -17,6 +18,7 @@ const tp_tile_set TP_ISA(tp_tile_set) = {
     .store = TP_ISA(tp_tile_store),
     .move = TP_ISA(tp_tile_moves),
     .fold = TP_ISA(tp_tile_folds),
+    .fold_rows = TP_ISA(tp_tile_row_folds),
     .deviation_f32 = TP_ISA(tp_tile_deviation_f32),
     .deviation_f64 = TP_ISA(tp_tile_deviation_f64),
 };
