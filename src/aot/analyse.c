@@ -35,7 +35,7 @@ static const char *stand_in_name(const tp_grad_node *n)
 
 static const tp_grad_kind stand_in = { .apply = no_formula, .name = stand_in_name };
 
-static bool give_stand_in(tp_tensor *t)
+bool tp_aot_stand_in(tp_tensor *t)
 {
     tp_grad_node *n = tp_grad_node_new(&stand_in, sizeof *n, 0, 1);
     bool ok = n && tp_slot_describe(n, 0, t) && tp_set_history(t, n, 0);
@@ -57,7 +57,7 @@ static bool wrap_inputs(study *s, const tp_value *given)
         fact->leaf = tp_is_leaf(own ? own : s->in[i].tensor);
         tp_tensor *w = tp_functional_wrap(s->functional, s->in[i].tensor);
         s->wrapper[i] = tp_of_tensor(w);
-        if (!w || (fact->requires_grad && !(fact->leaf ? tp_set_requires_grad(w, true) : give_stand_in(w))))
+        if (!w || (fact->requires_grad && !(fact->leaf ? tp_set_requires_grad(w, true) : tp_aot_stand_in(w))))
             return false;
     }
     return true;

@@ -94,6 +94,8 @@ TP_API TP_CHECK bool tp_aot_analyse(const tp_aot_program *p, const tp_value *in,
 TP_API void tp_aot_facts_fini(tp_aot_facts *f);                     /* a zeroed struct is fine */
 
 /* ---- between the files of this folder ---- */
+/* Gives a wrapper some history, so that it is no leaf. */
+TP_CHECK bool tp_aot_stand_in(tp_tensor *t);
 /* The tensor that autograd says `t` is a view of; NULL: none. Borrowed. */
 static inline tp_tensor *tp_aot_view_base(const tp_tensor *t)
 {

@@ -59,7 +59,7 @@ static bool wrap_inputs(tracing *t)
             continue;
         tp_tensor *w = tp_functional_wrap(t->functional, t->in[i].tensor);
         t->primal[i] = tp_of_tensor(w);
-        if (!w || (f->input[i].requires_grad && !tp_set_requires_grad(w, true)))
+        if (!w || (f->input[i].requires_grad && !(f->input[i].leaf ? tp_set_requires_grad(w, true) : tp_aot_stand_in(w))))
             return false;
     }
     for (uint32_t i = 0; f->training && i < f->tangent_count; i++)

@@ -268,9 +268,7 @@ static bool restride(tp_tensor *t, const tp_tensor *like)
 {
     tp_value size = tp_value_ints(like->size, like->ndim), stride = tp_value_ints(like->stride, like->ndim), done;
     tp_value arg[4] = { tp_of_tensor(t), size, stride, tp_int(like->offset) };
-    const tp_op *op = tp_op_find("aten", "as_strided_", "");
-    bool ok = op ? size.tag == TP_LIST && stride.tag == TP_LIST && tp_call(op, arg, &done)
-                 : tp_fail(TP_ERR_UNIMPLEMENTED, "aten::as_strided_, which gives an input its new sizes") != NULL;
+    bool ok = size.tag == TP_LIST && stride.tag == TP_LIST && tp_call(&tp_op_as_strided_, arg, &done);
     if (ok)
         tp_value_unref(done);
     tp_value_unref(size);

@@ -194,7 +194,7 @@ static bool sum_to(const tp_slot *s, tp_value g, tp_value *out)
     for (int i = 0; i < t->ndim; i++)
         if (i < lead || (s->size[i - lead] == 1 && t->size[i] != 1))
             dims[n++] = i;
-    tp_value list = tp_value_ints(dims, (size_t)n), wanted = tp_value_ints(s->size, s->ndim);
+    tp_value list = tp_value_ints(dims, (size_t)n), wanted = s->symbolic.tag == TP_LIST ? tp_value_ref(s->symbolic) : tp_value_ints(s->size, s->ndim);
     tp_value arg[4] = { g, list, tp_bool(true), tp_none() }, summed = tp_none();
     bool ok = list.tag == TP_LIST && wanted.tag == TP_LIST;
     if (ok && n == 0)

@@ -162,7 +162,12 @@ bool tp_record_lower(tp_recorder *r, tp_value v, tp_value *out)
     case TP_DICT:
     case TP_SLICE: return lower_list(r, v, out);
     case TP_SYM: {
-        tp_node *n = tp_sizes_node(&r->sizes, r->graph, (tp_sym){ v.sym });
+        tp_sym x = tp_sym_simplify((tp_sym){ v.sym });
+        if (tp_sym_is_int(x) || tp_sym_is_bool(x)) {            /* a guard made it a number */
+            *out = tp_sym_is_int(x) ? tp_int(tp_sym_as_int(x)) : tp_bool(tp_sym_same(x, TP_SYM_TRUE));
+            return true;
+        }
+        tp_node *n = tp_sizes_node(&r->sizes, r->graph, x);
         *out = tp_of_node(n);
         return n != NULL;
     }
