@@ -15,6 +15,9 @@ typedef struct study {
     const tp_value *in;             /* borrowed: fakes */
     uint32_t  count;
     tp_value *wrapper;              /* owned array, tensors counted */
+    tp_value *face;                 /* owned array of owned values: the wrappers, or views of them */
+    tp_value *face_before;          /* owned array: their sizes before the program ran, as aliases without history; owned */
+    uint32_t  face_count;
     tp_list  *out;                  /* owned: what the program gave */
     tp_array(const tp_tensor *) bases;  /* borrowed from `out`: intermediates that are returned too */
     tp_aot_facts *facts;
@@ -63,10 +66,25 @@ static bool wrap_inputs(study *s, const tp_value *given)
     return true;
 }
 
+/* What faces looked like before the program ran. */
+static bool note_faces(study *s)
+{
+    for (uint32_t i = 0; i < s->face_count; i++) {
+        if (s->face[i].tag != TP_TENSOR)
+            continue;
+        tp_tensor *before = tp_fake_of(s->face[i].tensor);
+        if (!before)
+            return false;
+        s->face_before[i] = tp_of_tensor(before);
+    }
+    return true;
+}
+
 static bool run(study *s, const tp_aot_program *p)
 {
     tp_functional_enter(s->functional, TP_LAYER_TRACE_R);
-    bool ok = p->call(p->context, s->wrapper, s->count, &s->out);
+    bool ok = tp_aot_faces_show(&s->facts->faces, s->wrapper, s->face) && note_faces(s) &&
+              p->call(p->context, s->face, s->face_count, &s->out);
     tp_functional_leave(s->functional);
     return ok;
 }
@@ -77,6 +95,15 @@ static bool same_geometry(const tp_tensor *a, const tp_tensor *b)
     size_t bytes = (size_t)a->ndim * sizeof *a->size;
     return a->ndim == b->ndim && a->offset == b->offset && memcmp(a->size, b->size, bytes) == 0 &&
            memcmp(a->stride, b->stride, bytes) == 0;
+}
+
+static void study_faces(study *s)
+{
+    for (uint32_t i = 0; s->facts->faces.item && i < s->face_count; i++) {
+        tp_aot_face *f = &s->facts->faces.item[i];
+        f->metadata = f->view && !same_geometry(s->face[i].tensor, s->face_before[i].tensor);
+        s->facts->moved_count += f->metadata;
+    }
 }
 
 static bool banned_write(const tp_aot_input *f, uint32_t i)
@@ -134,15 +161,26 @@ static uint32_t count_single(const study *s, const tp_storage *storage)
     return n;
 }
 
-static int find_input(const study *s, const tp_tensor *t)
+/* The face that an output is, or is a view of; -1: none. Among faces of one memory the one whose views lead to it. */
+static int find_face(const study *s, const tp_tensor *t)
 {
-    for (uint32_t i = 0; i < s->count; i++)
-        if (s->facts->input[i].tensor && s->wrapper[i].tensor == t)
+    int found = -1;
+    for (uint32_t i = 0; i < s->face_count; i++)
+        if (s->face[i].tag == TP_TENSOR && s->face[i].tensor == t)
             return (int)i;
-    for (uint32_t i = 0; i < s->count; i++)
-        if (s->facts->input[i].tensor && s->wrapper[i].tensor->storage == t->storage)
-            return (int)i;
-    return -1;
+    for (uint32_t i = 0; i < s->face_count; i++) {
+        if (s->face[i].tag != TP_TENSOR || s->face[i].tensor->storage != t->storage)
+            continue;
+        if (found >= 0) {
+            bool none;
+            tp_recipe *r = tp_recipe_between(s->face[i].tensor, t, &none);
+            tp_recipe_free(r);
+            if (!r)
+                continue;
+        }
+        found = (int)i;
+    }
+    return found;
 }
 
 static bool set_recipe(tp_aot_output *o, const tp_tensor *base, const tp_tensor *view)
@@ -152,10 +190,10 @@ static bool set_recipe(tp_aot_output *o, const tp_tensor *base, const tp_tensor 
     return o->recipe || none;
 }
 
-static bool study_view_of_input(study *s, tp_aot_output *o, tp_tensor *t, uint32_t input)
+static bool study_view_of_input(study *s, tp_aot_output *o, tp_tensor *t, uint32_t face)
 {
-    o->base = input;
-    if (s->wrapper[input].tensor == t) {
+    o->base = face;
+    if (s->face[face].tensor == t) {
         o->kind = TP_AOT_INPUT;
         return true;
     }
@@ -164,7 +202,7 @@ static bool study_view_of_input(study *s, tp_aot_output *o, tp_tensor *t, uint32
         return true;
     }
     o->kind = TP_AOT_OF_INPUT;
-    return set_recipe(o, s->wrapper[input].tensor, t);
+    return set_recipe(o, s->face[face].tensor, t);
 }
 
 static bool study_view(study *s, tp_aot_output *o, tp_tensor *t, tp_tensor *base)
@@ -199,9 +237,9 @@ static bool study_output(study *s, uint32_t i)
     }
     o->kind = TP_AOT_FRESH;
     o->requires_grad = tp_requires_grad(t);
-    int input = find_input(s, t);
-    if (input >= 0)
-        return study_view_of_input(s, o, t, (uint32_t)input);
+    int face = find_face(s, t);
+    if (face >= 0)
+        return study_view_of_input(s, o, t, (uint32_t)face);
     tp_tensor *base = tp_aot_view_base(t);
     if (!o->requires_grad || !base || !tp_requires_grad(base) || count_single(s, t->storage) <= 1)
         return true;
@@ -246,6 +284,7 @@ static bool list_tangents(study *s)
     for (uint32_t i = 0; i < f->output_count; i++, at++)
         if (f->output[i].kind == TP_AOT_FRESH && f->output[i].requires_grad && !add_tangent(f, at, s->out->item[i].tensor))
             return false;
+    at += f->moved_count;
     for (uint32_t i = 0; i < f->base_count; i++, at++)
         if (!add_tangent(f, at, s->bases.item[i]))
             return false;
@@ -273,6 +312,7 @@ static bool study_all(study *s, const tp_aot_program *p, const tp_value *given, 
     for (uint32_t i = 0; i < s->count; i++)
         if (!study_input(s, i, options))
             return false;
+    study_faces(s);
     if (!(f->output = tp_alloc_zero((s->out->count + 1) * sizeof *f->output)))
         return false;
     f->output_count = s->out->count;
@@ -284,22 +324,37 @@ static bool study_all(study *s, const tp_aot_program *p, const tp_value *given, 
     return !f->training || list_tangents(s);
 }
 
-bool tp_aot_analyse(const tp_aot_program *p, const tp_value *in, const tp_value *given, uint32_t count, const tp_aot_options *options,
-                    tp_aot_facts *out)
+static void study_fini(study *s)
 {
-    *out = (tp_aot_facts){ .input_count = count };
-    study s = { .functional = tp_functional_new(), .in = in, .count = count, .facts = out };
+    for (uint32_t i = 0; s->wrapper && i < s->count; i++)
+        if (s->wrapper[i].tag == TP_TENSOR)
+            tp_tensor_unref(s->wrapper[i].tensor);
+    if (s->out)
+        tp_value_unref(tp_of_list(s->out));
+    if (s->face)
+        tp_values_unref(s->face, s->face_count);
+    if (s->face_before)
+        tp_values_unref(s->face_before, s->face_count);
+    tp_array_fini(&s->bases);
+    tp_free(s->face);
+    tp_free(s->face_before);
+    tp_free(s->wrapper);
+    tp_functional_free(s->functional);
+}
+
+bool tp_aot_analyse(const tp_aot_program *p, tp_aot_faces faces, const tp_value *in, const tp_value *given, uint32_t count,
+                    const tp_aot_options *options, tp_aot_facts *out)
+{
+    if (!faces.item)
+        faces.count = count;
+    *out = (tp_aot_facts){ .input_count = count, .faces = faces };
+    study s = { .functional = tp_functional_new(), .in = in, .count = count, .face_count = faces.count, .facts = out };
     s.wrapper = tp_alloc_zero((count + 1) * sizeof *s.wrapper);
+    s.face = tp_alloc_zero((faces.count + 1) * sizeof *s.face);
+    s.face_before = tp_alloc_zero((faces.count + 1) * sizeof *s.face_before);
     out->input = tp_alloc_zero((count + 1) * sizeof *out->input);
-    bool ok = s.functional && s.wrapper && out->input && study_all(&s, p, given, options);
-    for (uint32_t i = 0; s.wrapper && i < count; i++)
-        if (s.wrapper[i].tag == TP_TENSOR)
-            tp_tensor_unref(s.wrapper[i].tensor);
-    if (s.out)
-        tp_value_unref(tp_of_list(s.out));
-    tp_array_fini(&s.bases);
-    tp_free(s.wrapper);
-    tp_functional_free(s.functional);
+    bool ok = s.functional && s.wrapper && s.face && s.face_before && out->input && study_all(&s, p, given, options);
+    study_fini(&s);
     if (!ok)
         tp_aot_facts_fini(out);
     return ok;
@@ -313,6 +368,7 @@ void tp_aot_facts_fini(tp_aot_facts *f)
     }
     for (uint32_t i = 0; f->tangent_like && i < f->tangent_count; i++)
         tp_tensor_unref(f->tangent_like[i]);
+    tp_aot_faces_fini(&f->faces);
     tp_free(f->input);
     tp_free(f->output);
     tp_free(f->tangent);

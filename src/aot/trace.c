@@ -15,7 +15,8 @@ typedef struct tracing {
     tp_recorder   *recorder;        /* borrowed: the trace's */
     tp_functional *functional;      /* owned */
     tp_value *primal;               /* owned array: wrappers as the graph gets them, counted */
-    tp_value *entry;                /* owned array: what the program gets: those, or copies of them; counted */
+    tp_value *entry;                /* owned array: those, or copies of them that may be written; counted */
+    tp_value *face;                 /* owned array: those as the program sees them; owned */
     tp_value *tangent;              /* owned array: wrappers, counted */
     tp_value *result;               /* owned array: wrappers and symbols that the forward returns, owned */
     tp_value *gradient;             /* owned array: one for each input, none where there is none */
@@ -119,6 +120,9 @@ static bool gather_results(tracing *t)
             return false;
     for (uint32_t i = 0; i < f->output_count; i++)
         if (!add_result(t, f->output[i].kind == TP_AOT_CONSTANT ? tp_none() : t->out->item[i]))
+            return false;
+    for (uint32_t i = 0; f->moved_count && i < f->faces.count; i++)
+        if (f->faces.item[i].metadata && !add_result(t, t->face[i]))
             return false;
     for (uint32_t k = 0; k < f->base_count; k++) {
         tp_tensor *base = NULL;
@@ -281,7 +285,9 @@ static bool lower_all(tracing *t, tp_list *all)
     for (uint32_t i = 0; i < t->result_count; i++) {
         uint32_t k = i - f->returned_count;
         bool output = i >= f->returned_count && k < f->output_count, is_input = output && f->output[k].kind == TP_AOT_INPUT;
-        if (!lower_result(t, t->result[i], is_input, is_input ? f->output[k].base : 0, &all->item[i]))
+        const tp_aot_face *face = is_input && f->faces.item ? &f->faces.item[f->output[k].base] : NULL;
+        is_input = is_input && !(face && face->view);
+        if (!lower_result(t, t->result[i], is_input, is_input ? face ? face->input : f->output[k].base : 0, &all->item[i]))
             return false;
     }
     for (uint32_t i = 0; f->training && i < f->input_count; i++)
@@ -311,7 +317,7 @@ static bool run_inside(tracing *t, const tp_aot_program *p)
     for (uint32_t i = 0; i < f->input_count; i++)
         if (!enter_input(t, i))
             return false;
-    if (!p->call(p->context, t->entry, f->input_count, &t->out))
+    if (!tp_aot_faces_show(&f->faces, t->entry, t->face) || !p->call(p->context, t->face, f->faces.count, &t->out))
         return false;
     for (uint32_t i = 0; i < f->input_count; i++)
         t->written_before[i] = t->primal[i].tag == TP_TENSOR && tp_functional_changes_of(t->functional, t->primal[i].tensor).data;
@@ -351,10 +357,11 @@ bool tp_aot_trace_program(const tp_aot_program *p, const tp_value *in, const tp_
     tracing t = {
         .facts = facts, .in = in, .recorder = out->recorder, .functional = tp_functional_new(),
         .primal = tp_alloc_zero((count + 1) * sizeof *t.primal), .entry = tp_alloc_zero((count + 1) * sizeof *t.entry),
+        .face = tp_alloc_zero((facts->faces.count + 1) * sizeof *t.face),
         .tangent = tp_alloc_zero((tangents + 1) * sizeof *t.tangent), .gradient = tp_alloc_zero((count + 1) * sizeof *t.gradient),
         .written_before = tp_alloc_zero((count + 1) * sizeof *t.written_before),
     };
-    bool ok = t.recorder && t.functional && t.primal && t.entry && t.tangent && t.gradient && t.written_before && record(&t, p) &&
+    bool ok = t.recorder && t.functional && t.primal && t.entry && t.face && t.tangent && t.gradient && t.written_before && record(&t, p) &&
               clean(tp_recorder_graph(t.recorder));
     if (t.gradient)
         tp_values_unref(t.gradient, count);
@@ -364,6 +371,8 @@ bool tp_aot_trace_program(const tp_aot_program *p, const tp_value *in, const tp_
         tp_value_unref(tp_of_list(t.out));
     if (t.tangent)
         tp_values_unref(t.tangent, tangents);
+    if (t.face)
+        tp_values_unref(t.face, facts->faces.count);
     if (t.entry)
         tp_values_unref(t.entry, count);
     if (t.primal)
@@ -372,6 +381,7 @@ bool tp_aot_trace_program(const tp_aot_program *p, const tp_value *in, const tp_
     tp_free(t.gradient);
     tp_free(t.result);
     tp_free(t.tangent);
+    tp_free(t.face);
     tp_free(t.entry);
     tp_free(t.primal);
     tp_functional_free(t.functional);

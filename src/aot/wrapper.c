@@ -355,7 +355,7 @@ static tp_tensor *view_again(const tp_aot_output *o, tp_tensor *base, tp_value s
 static bool give_output(const tp_aot_facts *f, const tp_value *in, tp_value *result, uint32_t i, tp_value *out)
 {
     const tp_aot_output *o = &f->output[i];
-    tp_value *outputs = result + f->returned_count, *bases = outputs + f->output_count, shown = outputs[i];
+    tp_value *outputs = result + f->returned_count, *bases = outputs + f->output_count + f->moved_count, shown = outputs[i];
     tp_tensor *t = NULL;
     switch ((tp_aot_kind)o->kind) {
     case TP_AOT_CONSTANT: *out = tp_value_ref(o->constant); return true;
@@ -395,6 +395,60 @@ static bool note_views(const tp_aot_facts *f, const tp_value *in, tp_value *resu
     return true;
 }
 
+/* ---- overlapping inputs ---- */
+
+/* The tensor that all faces of one input look into: what autograd says they are views of, or all of their memory. */
+tp_tensor *tp_aot_common_base(const tp_aot_faces *f, uint32_t input, const tp_value *face)
+{
+    tp_tensor *first = NULL;
+    bool gradients = false;
+    for (uint32_t i = 0; i < f->count; i++) {
+        tp_tensor *t = f->item[i].input == input ? tp_as_tensor(face[i]) : NULL;
+        if (!t)
+            continue;
+        if (tp_aot_view_base(t))
+            return tp_tensor_ref(tp_aot_view_base(t));
+        gradients |= tp_requires_grad(t);
+        first = first ? first : t;
+    }
+    if (!first)
+        return tp_fail(TP_ERR_TYPE, "an input that was a tensor when the program was compiled is none now");
+    return gradients ? tp_tensor_ref(first) : tp_aot_whole_memory(first);
+}
+
+tp_tensor *tp_aot_whole_memory(const tp_tensor *t)
+{
+    int64_t size[1] = { (int64_t)(t->storage->bytes / tp_dtype_bytes((tp_dtype)t->dtype)) }, stride[1] = { 1 };
+    return tp_tensor_view(t, 1, size, stride, 0);
+}
+
+/* The inputs of the graph from those of the caller; bases are counted in `held`. */
+static bool gather_inputs(const tp_aot_facts *f, const tp_value *face, tp_value *in, tp_value *held)
+{
+    const tp_aot_faces *faces = &f->faces;
+    for (uint32_t i = 0; i < faces->count; i++) {
+        const tp_aot_face *at = &faces->item[i];
+        if (!at->view) {
+            in[at->input] = face[i];
+        } else if (held[at->input].tag != TP_TENSOR) {
+            held[at->input] = tp_of_tensor(tp_aot_common_base(faces, at->input, face));
+            in[at->input] = held[at->input];
+            if (in[at->input].tag != TP_TENSOR)
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool move_faces(const tp_aot_facts *f, const tp_value *face, const tp_value *result)
+{
+    const tp_value *moved = result + f->returned_count + f->output_count;
+    for (uint32_t i = 0, at = 0; i < f->faces.count && at < f->moved_count; i++)
+        if (f->faces.item[i].metadata && !restride(face[i].tensor, moved[at++].tensor))
+            return false;
+    return true;
+}
+
 /* ---- a call ---- */
 static bool check_inputs(const tp_aot_function *f, const tp_value *in)
 {
@@ -423,22 +477,37 @@ static bool run_forward(const tp_aot_function *f, const tp_value *in, tp_value *
     return ok;
 }
 
-bool tp_aot_function_call(tp_aot_function *f, const tp_value *in, tp_value *out)
+/* From the inputs of the graph, and those of the caller, to the outputs. */
+static bool call(tp_aot_function *f, const tp_value *in, const tp_value *face, tp_value *out)
 {
     const tp_aot_facts *facts = &f->facts;
     uint32_t count = tp_aot_result_count(facts) + f->saved_tensors + f->saved_sizes;
     tp_value few[FEW], *result = count <= FEW ? few : tp_alloc_array(count, sizeof *result);
     if (!result)
         return false;
-    for (uint32_t i = 0; i < facts->output_count; i++)
-        out[i] = tp_none();
     bool ran = check_kinds(facts, in) && (!f->checks || check_inputs(f, in)) && run_forward(f, in, result, count);
-    bool ok = ran && (!facts->training || !tp_self.grad_mode || (note_views(facts, in, result) && record(f, in, result)));
-    ok = ok && (!facts->returned_count || write_inputs(facts, in, result)) && give_outputs(facts, in, result, out);
+    bool ok = ran && (!facts->training || !tp_self.grad_mode || (note_views(facts, face, result) && record(f, in, result)));
+    ok = ok && (!facts->returned_count || write_inputs(facts, in, result)) && (!facts->moved_count || move_faces(facts, face, result)) &&
+         give_outputs(facts, face, result, out);
     if (ran)
         tp_values_unref(result, count);
     if (result != few)
         tp_free(result);
+    return ok;
+}
+
+bool tp_aot_function_call(tp_aot_function *f, const tp_value *face, tp_value *out)
+{
+    const tp_aot_facts *facts = &f->facts;
+    for (uint32_t i = 0; i < facts->output_count; i++)
+        out[i] = tp_none();
+    if (!facts->faces.item)
+        return call(f, face, face, out);
+    tp_value *in = tp_alloc_zero(2 * ((size_t)facts->input_count + 1) * sizeof *in), *held = in + facts->input_count + 1;
+    bool ok = in && gather_inputs(facts, face, in, held) && call(f, in, face, out);
+    if (in)
+        tp_values_unref(held, facts->input_count);
+    tp_free(in);
     return ok;
 }
 

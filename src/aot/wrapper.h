@@ -38,7 +38,7 @@ typedef struct tp_aot_function {
 TP_API TP_CHECK tp_aot_function *tp_aot_function_new(tp_aot_facts *facts, tp_aot_code forward);
 TP_API tp_aot_function *tp_aot_function_ref(tp_aot_function *f);
 TP_API void tp_aot_function_unref(tp_aot_function *f);          /* NULL is fine */
-/* A call: one value for each input, one owned value for each output. */
+/* A call: one value for each face, one owned value for each output. */
 TP_API TP_CHECK bool tp_aot_function_call(tp_aot_function *f, const tp_value *in, tp_value *out);
 
 #endif

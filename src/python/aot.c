@@ -12,6 +12,7 @@
 #include "aot/trace.h"
 #include "aot/wrapper.h"
 #include "base/alloc.h"
+#include "base/array.h"
 #include "ir/run.h"
 #include "python/fx.h"
 #include "python/pytree.h"
@@ -246,9 +247,12 @@ typedef struct compiling {
     PyObject *leaves;               /* borrowed list */
     PyObject *fakes;                /* counted list, as the driver gave them */
     tp_value *given, *in;           /* owned arrays: unique inputs and their fakes; tensors of `in` counted */
-    uint32_t  count;                /* unique inputs */
+    uint32_t  count;                /* of both */
+    uint32_t  unique;               /* inputs of the caller, equal tensors once */
+    tp_value *own;                  /* owned array: these, borrowed */
     tp_aot_options options;
     tp_record_host host;
+    tp_array(tp_tensor *) bases;    /* counted: of overlapping inputs */
     PyObject *table;                /* counted dict, may be NULL */
 } compiling;
 
@@ -294,7 +298,8 @@ static bool list_inputs(compiling *c, bool unite)
         if (same < c->count)
             continue;
         (void)plain_value(leaf, &c->given[same]);
-        c->count++;
+        c->own[same] = c->given[same];
+        c->unique = ++c->count;
         if (!own_fake(c, same, PyList_GET_ITEM(c->fakes, i)))
             return face_raise() != NULL;
     }
@@ -312,19 +317,167 @@ static bool any_written_twice(const compiling *c, const tp_aot_facts *f)
     return false;
 }
 
-/* The facts, of equal inputs united when one of them is written, else of each for itself. */
+static bool tell_driver(compiling *c, const char *what)
+{
+    PyObject *told = PyObject_CallMethod(c->self->driver, "united", "s", what);
+    Py_XDECREF(told);
+    return told;
+}
+
+/* ---- overlapping inputs ---- */
+static bool overlap(const tp_tensor *a, const tp_tensor *b)
+{
+    if (a->storage != b->storage || !tp_tensor_overlaps(a, b))
+        return false;
+    bool rows = a->ndim == 2 && b->ndim == 2 && a->stride[1] == 1 && b->stride[1] == 1 && a->stride[0] == b->stride[0] && a->stride[0] > 0;
+    if (!rows || a->dtype != b->dtype)
+        return true;
+    /* Columns of one table: their windows in a row may be apart though the rows interleave. */
+    int64_t row = a->stride[0], from = ((b->offset - a->offset) % row + row) % row;
+    return from < a->size[1] || from + b->size[1] > row;
+}
+
+/* Which face each group of overlapping inputs begins with; a group stands alone unless one of it is written. */
+static bool group_inputs(const compiling *c, const tp_aot_facts *f, uint32_t *group)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < c->unique; i++) {
+        group[i] = i;
+        for (uint32_t k = 0; k < i && c->own[i].tag == TP_TENSOR; k++)
+            if (c->own[k].tag == TP_TENSOR && overlap(c->own[i].tensor, c->own[k].tensor)) {
+                for (uint32_t m = 0, from = group[i]; m <= i; m++)      /* one more link: both groups are one */
+                    if (group[m] == from)
+                        group[m] = group[k];
+            }
+    }
+    for (uint32_t i = 0; i < c->unique; i++) {
+        bool written = false, shared = false;
+        for (uint32_t k = 0; k < c->unique; k++)
+            if (group[k] == group[i]) {
+                written |= f->input[k].data;
+                shared |= k != i;
+            }
+        any |= written && shared;
+        if (!written || !shared)
+            group[i] = i;
+    }
+    return any;
+}
+
+static bool set_face(tp_aot_face *f, uint32_t input, const tp_tensor *t)
+{
+    *f = (tp_aot_face){ .input = input, .view = t, .size = tp_none(), .stride = tp_none() };
+    if (!t)
+        return true;
+    f->size = tp_value_ints(t->size, t->ndim);
+    f->stride = tp_value_ints(t->stride, t->ndim);
+    f->offset = t->offset;
+    return f->size.tag == TP_LIST && f->stride.tag == TP_LIST;
+}
+
+/* Inputs of the graph: a base for each group, then the others in order. */
+static bool list_faces(compiling *c, const uint32_t *group, tp_aot_faces *faces)
+{
+    uint32_t next = 0;
+    if (!(faces->item = tp_alloc_zero((c->unique + 1) * sizeof *faces->item)))
+        return false;
+    faces->count = c->unique;
+    for (uint32_t i = 0; i < c->unique; i++)
+        faces->item[i].size = faces->item[i].stride = tp_none();
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < c->unique; i++) {
+            bool many = false;
+            for (uint32_t k = 0; k < c->unique; k++)
+                many |= k != i && group[k] == group[i];
+            if (many != (pass == 0))
+                continue;
+            bool first = true;
+            for (uint32_t k = 0; k < i && many; k++)
+                if (group[k] == group[i]) {
+                    first = false;
+                    if (!set_face(&faces->item[i], faces->item[k].input, c->own[i].tensor))
+                        return false;
+                    break;
+                }
+            if (first && !set_face(&faces->item[i], next++, many ? c->own[i].tensor : NULL))
+                return false;
+        }
+    return true;
+}
+
+/* Fakes and the caller's tensors for those inputs; the old fakes go with the faces that are inputs still. */
+static bool list_graph_inputs(compiling *c, const tp_aot_faces *faces, tp_value *in, tp_value *given)
+{
+    for (uint32_t i = 0; i < faces->count; i++) {
+        const tp_aot_face *f = &faces->item[i];
+        if (!f->view) {
+            in[f->input] = c->in[i].tag == TP_TENSOR ? tp_value_ref(c->in[i]) : c->in[i];
+            given[f->input] = c->own[i];
+        } else if (in[f->input].tag != TP_TENSOR) {
+            tp_tensor *base = tp_aot_common_base(faces, f->input, c->own), *fake = base ? tp_fake_of(base) : NULL;
+            bool ok = fake && (!tp_requires_grad(base) || tp_set_requires_grad(fake, true));
+            in[f->input] = tp_of_tensor(fake);
+            given[f->input] = tp_of_tensor(base);
+            if (ok && tp_array_push(&c->bases, base))
+                continue;
+            tp_tensor_unref(base);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool use_faces(compiling *c, const tp_aot_faces *faces)
+{
+    tp_value *in = tp_alloc_zero((c->unique + 1) * sizeof *in), *given = tp_alloc_zero((c->unique + 1) * sizeof *given);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < faces->count; i++)
+        if (faces->item[i].input >= count)
+            count = faces->item[i].input + 1;
+    bool ok = in && given && list_graph_inputs(c, faces, in, given);
+    drop_inputs(c);
+    tp_free(c->in);
+    tp_free(c->given);
+    c->in = in;
+    c->given = given;
+    c->count = in ? count : 0;
+    return ok;
+}
+
+/* The facts: of equal inputs united when one of them is written, else of each for itself; and of bases in the place of
+ * inputs that overlap. */
 static bool study(compiling *c, tp_aot_facts *facts)
 {
+    tp_aot_faces plain = { 0 }, faces = { 0 };
     if (!list_inputs(c, true))
         return false;
-    if (!tp_aot_analyse(&c->run, c->in, c->given, c->count, &c->options, facts))
+    if (!tp_aot_analyse(&c->run, plain, c->in, c->given, c->count, &c->options, facts))
         return face_raise() != NULL;
-    if (c->count == c->self->leaf_count || any_written_twice(c, facts))
-        return true;
-    tp_aot_facts_fini(facts);
-    if (!list_inputs(c, false))
-        return false;
-    return tp_aot_analyse(&c->run, c->in, c->given, c->count, &c->options, facts) || face_raise();
+    if (c->count != c->self->leaf_count) {
+        if (any_written_twice(c, facts)) {
+            if (!tell_driver(c, "duplicated"))
+                return false;
+        } else {
+            tp_aot_facts_fini(facts);
+            if (!list_inputs(c, false))
+                return false;
+            if (!tp_aot_analyse(&c->run, plain, c->in, c->given, c->count, &c->options, facts))
+                return face_raise() != NULL;
+        }
+    }
+    uint32_t *group = tp_alloc_array(c->unique + 1, sizeof *group);
+    bool any = group && group_inputs(c, facts, group), ok = group || face_raise();
+    if (any) {
+        tp_aot_facts_fini(facts);
+        ok = tell_driver(c, "aliased");
+        if (ok && !(list_faces(c, group, &faces) && use_faces(c, &faces))) {
+            tp_aot_faces_fini(&faces);
+            ok = face_raise() != NULL;
+        }
+        ok = ok && (tp_aot_analyse(&c->run, faces, c->in, c->given, c->count, &c->options, facts) || face_raise());
+    }
+    tp_free(group);
+    return ok;
 }
 
 static int decompose(void *context, const tp_op *op, const tp_value *arg, tp_value *result)
@@ -335,15 +488,12 @@ static int decompose(void *context, const tp_op *op, const tp_value *arg, tp_val
 static PyObject *fakes_list(compiling *c)
 {
     PyObject *list = PyList_New(c->count);
-    for (uint32_t i = 0; list && i < c->self->leaf_count; i++) {
-        uint32_t at = c->self->input_of[i];
-        PyObject *item = c->in[at].tag == TP_TENSOR ? from_value(c->in[at]) : Py_NewRef(PyList_GET_ITEM(c->fakes, i));
-        if (!item)
-            Py_CLEAR(list);
-        else if (PyList_GET_ITEM(list, at))
-            Py_DECREF(item);
+    for (uint32_t i = 0; list && i < c->count; i++) {
+        PyObject *item = from_value(c->in[i]);
+        if (item)
+            PyList_SET_ITEM(list, i, item);
         else
-            PyList_SET_ITEM(list, at, item);
+            Py_CLEAR(list);
     }
     return list;
 }
@@ -482,7 +632,8 @@ static bool compile(aot_object *self, PyObject *leaves, PyObject *spec)
     self->leaf_count = (uint32_t)count;
     c.given = tp_alloc_zero(((size_t)count + 1) * sizeof *c.given);
     c.in = tp_alloc_zero(((size_t)count + 1) * sizeof *c.in);
-    bool ok = table && ((self->input_of && c.given && c.in) || face_raise());
+    c.own = tp_alloc_zero(((size_t)count + 1) * sizeof *c.own);
+    bool ok = table && ((self->input_of && c.given && c.in && c.own) || face_raise());
     if (ok) {
         c.options.keep_mutations = PyObject_IsTrue(keep) > 0;
         c.table = PyDict_Check(table) && PyDict_GET_SIZE(table) ? table : NULL;
@@ -498,8 +649,12 @@ static bool compile(aot_object *self, PyObject *leaves, PyObject *spec)
     Py_XDECREF(c.program.out_spec);
     Py_XDECREF(keep);
     Py_XDECREF(table);
+    for (size_t i = 0; i < c.bases.count; i++)
+        tp_tensor_unref(c.bases.item[i]);
+    tp_array_fini(&c.bases);
     tp_free(c.given);
     tp_free(c.in);
+    tp_free(c.own);
     return ok;
 }
 
@@ -554,7 +709,7 @@ static bool take_leaf(const aot_object *self, uint32_t leaf, PyObject *o, tp_val
 static PyObject *run(aot_object *self, PyObject *const *first, Py_ssize_t first_count, PyObject *const *rest, Py_ssize_t rest_count)
 {
     tp_aot_function *f = self->compiled;
-    uint32_t inputs = f->facts.input_count, outputs = f->facts.output_count, filled = 0;
+    uint32_t inputs = f->facts.faces.count, outputs = f->facts.output_count, filled = 0;
     tp_value few[2 * FEW], *in = inputs + outputs <= 2 * FEW ? few : tp_alloc_array((size_t)inputs + outputs, sizeof *in), *out = in + inputs;
     PyObject *made = NULL;
     if (!in)

@@ -95,7 +95,10 @@ class _Driver:
         return bool(config.debug_assert), self.aot_id
 
     def check(self, inputs, outputs):
-        pass
+        """What is not allowed raises here; the plain way allows all that could be studied."""
+
+    def united(self, how):
+        """Inputs that are written are `duplicated` or `aliased`: the graph gets one for them."""
 
     def prepare(self, leaves):
         """Fakes of the inputs, and the mode in which the function runs."""
