@@ -621,6 +621,26 @@ static bool enter_and_compile(compiling *c)
     return ok;
 }
 
+/* Sizes come back as tuples: their numbers are computed. */
+static PyObject *plain_spec(PyObject *o)
+{
+    const spec_object *s = (const spec_object *)o;
+    PyObject *children = PyTuple_New(PyTuple_GET_SIZE(s->children));
+    for (Py_ssize_t i = 0; children && i < PyTuple_GET_SIZE(s->children); i++) {
+        PyObject *child = plain_spec(PyTuple_GET_ITEM(s->children, i));
+        if (child)
+            PyTuple_SET_ITEM(children, i, child);
+        else
+            Py_CLEAR(children);
+    }
+    if (!children || s->kind == TREE_LEAF) {
+        Py_XDECREF(children);
+        return children ? Py_NewRef(o) : NULL;
+    }
+    bool size = s->kind == TREE_SEQUENCE && s->type == (PyObject *)face.size;
+    return face_spec_new(size ? (PyObject *)&PyTuple_Type : s->type, size ? Py_None : s->context, children);
+}
+
 /* Takes the leaves of the first call. */
 static bool compile(aot_object *self, PyObject *leaves, PyObject *spec)
 {
@@ -644,7 +664,8 @@ static bool compile(aot_object *self, PyObject *leaves, PyObject *spec)
     }
     if (ok) {
         Py_XSETREF(self->in_spec, Py_NewRef(spec));
-        Py_XSETREF(self->out_spec, Py_NewRef(c.program.out_spec));
+        Py_XSETREF(self->out_spec, plain_spec(c.program.out_spec));
+        ok = self->out_spec;
     }
     Py_XDECREF(c.program.out_spec);
     Py_XDECREF(keep);

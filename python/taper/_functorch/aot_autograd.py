@@ -15,9 +15,8 @@ from ..utils import _pytree as pytree
 from . import config
 from .partitioners import default_partition
 
-__all__ = ["aot_function", "aot_module", "aot_module_simplified", "aot_export_module", "aot_export_joint_simple", "compiled_function",
-           "compiled_module", "make_boxed_func", "make_boxed_compiler", "get_aot_compilation_context", "get_aot_graph_name",
-           "get_graph_being_compiled", "AOT_COUNTER"]
+__all__ = ["aot_function", "aot_module", "aot_module_simplified", "compiled_function", "compiled_module", "make_boxed_func",
+           "make_boxed_compiler", "get_aot_compilation_context", "get_aot_graph_name", "get_graph_being_compiled", "AOT_COUNTER"]
 
 AOT_COUNTER = itertools.count()
 KNOWN_TYPES = [_C.Tensor, int, str, float, bool, type(None)]
@@ -90,21 +89,34 @@ class _Driver:
         self.dynamic = dynamic
         self.aot_id = next(AOT_COUNTER)
         self.bw_module = None
+        self.subclasses = []
 
     def checks(self):
         return bool(config.debug_assert), self.aot_id
 
     def check(self, inputs, outputs):
-        """What is not allowed raises here; the plain way allows all that could be studied."""
+        """What is not allowed raises here; the plain way allows all that could be studied, but for subclasses."""
+        if not self.subclasses:
+            return
+        if any(x["metadata"] for x in inputs):
+            raise RuntimeError("Metadata mutations are currently not allowed on tensor subclasses")
+        if any(x["data"] for x in inputs) and not all(leaf.is_contiguous() for leaf in self.subclasses):
+            raise RuntimeError("Mutations on non-contiguous inputs are currently not allowed on tensor subclasses")
+        raise NotImplementedError("ahead-of-time autograd of tensor subclasses: Taper does not have it yet")
 
     def united(self, how):
         """Inputs that are written are `duplicated` or `aliased`: the graph gets one for them."""
+        if how == "aliased" and self.subclasses:
+            raise RuntimeError("Encountered aliased inputs that are mutated in the graph, but at least one input/output to the graph is a "
+                               "tensor subclass. This is not supported today. You can try to remove the aliasing yourself as a workaround, "
+                               "or otherwise file an issue on github.")
 
     def prepare(self, leaves):
         """Fakes of the inputs, and the mode in which the function runs."""
         from .._subclasses.fake_tensor import FakeTensorMode
         from ..fx.experimental.symbolic_shapes import ShapeEnv
 
+        self.subclasses = [leaf for leaf in leaves if isinstance(leaf, _C.Tensor) and hasattr(leaf, "__tensor_flatten__")]
         mode = FakeTensorMode(shape_env=ShapeEnv() if self.dynamic else None)
         fakes = []
         for i, leaf in enumerate(leaves):
@@ -233,11 +245,8 @@ compiled_function = aot_function
 compiled_module = aot_module
 
 
-# ---- export ----
-def aot_export_joint_simple(func, args, *, trace_joint, num_params_buffers=0, decompositions=None):
-    raise NotImplementedError("aot_export_joint_simple: Taper does not have it yet")
-
-
-def aot_export_module(mod, args, *, decompositions=None, trace_joint, output_loss_index=None, pre_dispatch=False,
-                      dynamic_shapes=None, kwargs=None):
-    raise NotImplementedError("aot_export_module: Taper does not have it yet")
+def __getattr__(name):
+    if name in ("aot_export_module", "aot_export_joint_simple", "GraphSignature", "BackwardSignature"):
+        from . import _aot_export
+        return getattr(_aot_export, name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}': Taper does not have it yet")
