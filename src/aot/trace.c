@@ -231,7 +231,9 @@ static bool write_input(tracing *t, uint32_t i, bool backward)
     tp_self.grad_mode = grad_mode;
     if (ok && value != t->in[i].tensor) {
         tp_value_unref(done);
-        tp_node *n = tp_record_node_of(t->recorder, t->in[i].tensor);
+        tp_node *n = tp_record_node_of(t->recorder, t->in[i].tensor), *from = tp_record_node_of(t->recorder, value);
+        if (n && from && !backward)         /* it stands for the program's last write */
+            tp_node_set_origin(n, from->origin);
         ok = !backward || !n || mark_backward(n);
     }
     tp_tensor_unref(value);

@@ -428,6 +428,8 @@ static bool run_task(run *r, uint32_t at)
         out = tp_alloc_array(n->edge_count, sizeof *out);
     for (uint32_t i = 0; out && i < n->edge_count; i++)
         out[i] = tp_none();
+    void *outer = tp_self.engine;
+    tp_self.engine = n;                 /* tracers ask whose formula it is that they see */
     bool ok = out && run_tensor_hooks(n, g) && retain(n, g) && (!t->captured || capture(r, n, g)) && (!t->leads || run_node(r, n, g, out));
     tp_values_unref(g, n->slot_count);
     tp_free(g);
@@ -435,6 +437,7 @@ static bool run_task(run *r, uint32_t at)
         ok = route(r, n, out);
     else if (out)
         tp_values_unref(out, n->edge_count);
+    tp_self.engine = outer;
     if (out != few)
         tp_free(out);
     return ok;

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "ir/run.h"
+#include "python/aot_origin.h"
 #include "python/fx.h"
 #include "python/pytree.h"
 
@@ -253,6 +254,7 @@ typedef struct compiling {
     tp_aot_options options;
     tp_record_host host;
     tp_array(tp_tensor *) bases;    /* counted: of overlapping inputs */
+    aot_origins origins;
     PyObject *table;                /* counted dict, may be NULL */
 } compiling;
 
@@ -556,6 +558,11 @@ static bool finish(compiling *c, tp_aot_facts *facts, PyObject *given)
     return true;
 }
 
+static tp_origin *origin(void *context)
+{
+    return aot_origin_now(&((compiling *)context)->origins);
+}
+
 /* (inputs, outputs) as the driver reads them: dicts of the facts that bans and signatures look at. */
 static PyObject *facts_object(const tp_aot_facts *f)
 {
@@ -657,7 +664,7 @@ static bool compile(aot_object *self, PyObject *leaves, PyObject *spec)
     if (ok) {
         c.options.keep_mutations = PyObject_IsTrue(keep) > 0;
         c.table = PyDict_Check(table) && PyDict_GET_SIZE(table) ? table : NULL;
-        c.host = (tp_record_host){ .context = &c, .decompose = c.table ? decompose : NULL };
+        c.host = (tp_record_host){ .context = &c, .decompose = c.table ? decompose : NULL, .origin = origin };
         c.program = (program){ .function = self->function, .in_spec = spec, .leaves = leaves, .input_of = self->input_of };
         c.run = (tp_aot_program){ &c.program, call_program };
         ok = enter_and_compile(&c);
@@ -673,6 +680,7 @@ static bool compile(aot_object *self, PyObject *leaves, PyObject *spec)
     for (size_t i = 0; i < c.bases.count; i++)
         tp_tensor_unref(c.bases.item[i]);
     tp_array_fini(&c.bases);
+    aot_origins_fini(&c.origins);
     tp_free(c.given);
     tp_free(c.in);
     tp_free(c.own);

@@ -75,6 +75,13 @@ def _runnable(compiled, module):
     return compiled
 
 
+def _inner_tensors(t):
+    """The plain tensors that a wrapper subclass is made of."""
+    if not hasattr(t, "__tensor_flatten__"):
+        return [t]
+    return [inner for name in t.__tensor_flatten__()[0] for inner in _inner_tensors(getattr(t, name))]
+
+
 # ---- the driver: what the engine asks while it compiles one function ----
 class _Driver:
     def __init__(self, fw_compiler, bw_compiler=None, partition_fn=default_partition, decompositions=None, num_params_buffers=0,
@@ -102,7 +109,9 @@ class _Driver:
             raise RuntimeError("Metadata mutations are currently not allowed on tensor subclasses")
         if any(x["data"] for x in inputs) and not all(leaf.is_contiguous() for leaf in self.subclasses):
             raise RuntimeError("Mutations on non-contiguous inputs are currently not allowed on tensor subclasses")
-        raise NotImplementedError("ahead-of-time autograd of tensor subclasses: Taper does not have it yet")
+        inner = [id(t.untyped_storage()) for leaf in self.subclasses for t in _inner_tensors(leaf)]
+        if any(x["data"] for x in inputs) and len(set(inner)) < len(inner):
+            self.united("aliased")
 
     def united(self, how):
         """Inputs that are written are `duplicated` or `aliased`: the graph gets one for them."""
