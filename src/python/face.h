@@ -153,6 +153,7 @@ bool face_is_sym(PyObject *o);
 tp_value face_sym_value(PyObject *o);                   /* of one for which face_is_sym holds; lives as long as it */
 bool face_sym_int(PyObject *o, int64_t *out);           /* specialises, with a guard; false: exception set */
 bool face_sym_truth(PyObject *o, bool *answer);         /* the same of a condition */
+tp_shape_env *face_env_of(PyObject *o);                 /* of a ShapeEnv; borrowed */
 PyObject *face_shape_env(tp_shape_env *env);            /* None: Python does not know it */
 bool face_sym_init(PyObject *module);
 bool face_fake_init(PyObject *module);
@@ -274,6 +275,7 @@ bool face_unbox_results(const tp_op *op, PyObject *given, tp_value *result);   /
 bool face_ops_init(PyObject *module);               /* ops_namespace.c: torch.ops */
 const char *face_node_title(const char *full);         /* autograd.c: a node's name without its namespace */
 bool face_make_fx_init(PyObject *module);              /* make_fx.c */
+bool face_export_init(PyObject *module);                /* export.c: torch.export */
 bool face_transforms_init(PyObject *module);           /* transforms.c: torch.func */
 bool face_op_table_init(PyObject *module);             /* op_table.c */
 bool face_module_call_init(PyObject *module);          /* module_call.c */
