@@ -387,7 +387,7 @@ static PyObject *export_signature(PyObject *module, PyObject *args)
     return NULL;
 }
 
-static const tp_signature *signature_of(PyObject *capsule)
+const tp_signature *face_signature_of(PyObject *capsule)
 {
     rows *r = PyCapsule_GetPointer(capsule, rows_name);
     return r ? &r->signature : NULL;
@@ -412,7 +412,7 @@ static PyObject *export_unlift(PyObject *module, PyObject *args)
     PyObject *graph, *capsule;
     const tp_signature *s;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!O", face.fx.graph, &graph, &capsule) || !(s = signature_of(capsule)))
+    if (!PyArg_ParseTuple(args, "O!O", face.fx.graph, &graph, &capsule) || !(s = face_signature_of(capsule)))
         return NULL;
     return tp_graph_unlift(fx_graph_of(graph), s) ? Py_NewRef(Py_None) : face_raise();
 }
@@ -432,7 +432,7 @@ static PyObject *export_check(PyObject *module, PyObject *args)
     const tp_signature *s;
     (void)module;
     if (!PyArg_ParseTuple(args, "O!OO!O!", face.fx.graph, &graph, &capsule, &PyList_Type, &leaves, &PyList_Type, &paths) ||
-        !(s = signature_of(capsule)))
+        !(s = face_signature_of(capsule)))
         return NULL;
     size_t count = (size_t)PyList_GET_SIZE(leaves), made = 0;
     tp_value *input = tp_alloc_array(count + 1, sizeof *input);

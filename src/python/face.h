@@ -276,6 +276,9 @@ bool face_ops_init(PyObject *module);               /* ops_namespace.c: torch.op
 const char *face_node_title(const char *full);         /* autograd.c: a node's name without its namespace */
 bool face_make_fx_init(PyObject *module);              /* make_fx.c */
 bool face_export_init(PyObject *module);                /* export.c: torch.export */
+struct tp_signature;
+const struct tp_signature *face_signature_of(PyObject *capsule);   /* of _export_signature; NULL: exception set */
+bool face_export_program_init(PyObject *module);        /* export_program.c: .pt2 */
 bool face_transforms_init(PyObject *module);           /* transforms.c: torch.func */
 bool face_op_table_init(PyObject *module);             /* op_table.c */
 bool face_module_call_init(PyObject *module);          /* module_call.c */

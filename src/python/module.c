@@ -79,6 +79,7 @@ static bool (*const parts[])(PyObject *module) = {
     face_fx_init,
     face_make_fx_init,
     face_export_init,
+    face_export_program_init,
     face_transforms_init,
     face_optimizer_init,
     face_capture_init,
