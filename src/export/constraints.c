@@ -46,6 +46,11 @@ static bool read_linear(tp_sym x, tp_sym symbol, int64_t *factor, int64_t *offse
     return at[2] - at[1] == *factor && *factor > 0;
 }
 
+static int64_t divide_up(int64_t a, int64_t b)
+{
+    return -tp_int_floordiv(-a, b);
+}
+
 /* ---- what the environment knows ---- */
 static void look(const tp_dim *dim, size_t count, size_t i, finding *f)
 {
@@ -69,12 +74,17 @@ static void look(const tp_dim *dim, size_t count, size_t i, finding *f)
         f->related = f->of < count && !f->equal;
         return;
     }
-    f->narrowed = s->range.low > s->declared.low || s->range.high < s->declared.high;
+    tp_range declared = s->declared;
     if (s->modulus > 1) {
         f->stepped = true;
         f->step = s->modulus;
         f->shift = 2 * s->residue <= s->modulus ? s->residue : s->residue - s->modulus;
+        /* A range that only moved to the next number with this residue says nothing more. */
+        declared.low = divide_up(declared.low - f->shift, f->step) * f->step + f->shift;
+        if (declared.high != INT64_MAX)
+            declared.high = tp_int_floordiv(declared.high - f->shift, f->step) * f->step + f->shift;
     }
+    f->narrowed = s->range.low > declared.low || (s->range.high < declared.high && s->range.high < INT64_MAX - s->modulus);
 }
 
 /* Relations of several symbols that no replacement expresses: their symbols are marked. */
@@ -181,11 +191,6 @@ static void put_line(const writing *w, size_t i)
         put_guard(w, i);
         tp_text_add(w->out, ".\n");
     }
-}
-
-static int64_t divide_up(int64_t a, int64_t b)
-{
-    return -tp_int_floordiv(-a, b);
 }
 
 /* name = Dim('name', min=3, max=6); a minimum of 2 is never said */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "ops/copy.h"
+#include "base/runtime.h"
 #include "ops/dispatch.h"
 
 tp_program *tp_program_new(void)
@@ -16,6 +16,8 @@ tp_program *tp_program_new(void)
     p->refs = (tp_count){ 1 };
     tp_arena_init(&p->arena);
     p->dialect = "TRAINING";
+    if (!tp_the_runtime.default_dtype)
+        tp_the_runtime.default_dtype = TP_f32;      /* without Python nobody else has said so */
     return p;
 }
 

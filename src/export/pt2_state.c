@@ -113,6 +113,8 @@ static bool get_geometry(tp_shape_env *env, const tp_json *meta, geometry *g)
         g->sym[i] = tp_pt2_get_sym(env, tp_json_at(sizes, (size_t)i));
         if (tp_sym_is_failed(stride) || tp_sym_is_failed(g->sym[i]))
             return false;
+        if (tp_sym_type_of(stride) != TP_SYM_INT || tp_sym_type_of(g->sym[i]) != TP_SYM_INT)
+            return tp_fail(TP_ERR_RUNTIME, "pt2: a size or stride is no integer");
         g->symbolic = g->symbolic || !tp_sym_is_int(g->sym[i]);
         g->size[i] = number_of(g->sym[i]);
         g->stride[i] = number_of(stride);

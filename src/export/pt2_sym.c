@@ -68,6 +68,22 @@ static tp_sym floordiv(tp_sym a, tp_sym b)
 {
     return tp_sym_floordiv(a, b);
 }
+/* Only known exponents, as sympy's polynomials have them. */
+static tp_sym power(tp_sym a, tp_sym b)
+{
+    if (tp_sym_is_int(b) && tp_sym_as_int(b) >= 0)
+        return tp_sym_pow(a, b);
+    (void)tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: powers of sizes need a known exponent");
+    return TP_SYM_FAILED;
+}
+static tp_sym divide(tp_sym a, tp_sym b)
+{
+    return tp_sym_is_node(a) || tp_sym_is_node(b) ? tp_sym_truediv(a, b) : TP_SYM_FAILED;
+}
+static tp_sym to_float(tp_sym a)
+{
+    return tp_sym_is_node(a) ? tp_sym_to_float(a) : TP_SYM_FAILED;
+}
 static tp_sym max(tp_sym a, tp_sym b)
 {
     return tp_sym_max(a, b);
@@ -77,26 +93,43 @@ static tp_sym min(tp_sym a, tp_sym b)
     return tp_sym_min(a, b);
 }
 
+/* What an operand must be; those of one call are all alike. */
+typedef enum operand { INTEGERS, NUMBERS, CONDITIONS } operand;
+
 /* Names of sympy and PyTorch, the step that makes them (step.h), and what they do; the first name of a step is written. */
 static const struct {
     const char *name, *step;
+    operand of;
     tp_sym (*two)(tp_sym a, tp_sym b);
     tp_sym (*one)(tp_sym a);
 } functions[] = {
-    { "Add", "add", add, NULL },           { "Mul", "mul", mul, NULL },
-    { "Pow", "pow", tp_sym_pow, NULL },    { "FloorDiv", "floordiv", floordiv, NULL },
-    { "CleanDiv", NULL, floordiv, NULL },  { "PythonMod", "mod", mod, NULL },
-    { "Mod", NULL, mod, NULL },            { "Max", "sym_max", max, NULL },
-    { "Min", "sym_min", min, NULL },       { "PowByNatural", NULL, tp_sym_pow, NULL },
-    { "Equality", "eq", tp_sym_eq, NULL }, { "Unequality", "ne", tp_sym_ne, NULL },
-    { "StrictLessThan", "lt", tp_sym_lt, NULL }, { "LessThan", "le", tp_sym_le, NULL },
-    { "StrictGreaterThan", "gt", tp_sym_gt, NULL }, { "GreaterThan", "ge", tp_sym_ge, NULL },
-    { "And", "and_", tp_sym_and, NULL },   { "Or", "or_", tp_sym_or, NULL },
-    { "IntTrueDiv", "truediv", tp_sym_truediv, NULL }, { "FloatTrueDiv", NULL, tp_sym_truediv, NULL },
-    { "Not", "sym_not", NULL, tp_sym_not }, { "ToFloat", "sym_float", NULL, tp_sym_to_float },
-    { "Abs", "abs", NULL, tp_sym_abs },    { "TruncToInt", "trunc", NULL, tp_sym_trunc },
-    { "FloorToInt", "floor", NULL, tp_sym_floor }, { "CeilToInt", "ceil", NULL, tp_sym_ceil },
-    { "RoundToInt", "round", NULL, tp_sym_round },
+    { "Add", "add", NUMBERS, add, NULL },
+    { "Mul", "mul", NUMBERS, mul, NULL },
+    { "Pow", "pow", INTEGERS, power, NULL },
+    { "PowByNatural", NULL, INTEGERS, power, NULL },
+    { "FloorDiv", "floordiv", INTEGERS, floordiv, NULL },
+    { "CleanDiv", NULL, INTEGERS, floordiv, NULL },
+    { "PythonMod", "mod", INTEGERS, mod, NULL },
+    { "Mod", NULL, INTEGERS, mod, NULL },
+    { "Max", "sym_max", INTEGERS, max, NULL },
+    { "Min", "sym_min", INTEGERS, min, NULL },
+    { "Equality", "eq", NUMBERS, tp_sym_eq, NULL },
+    { "Unequality", "ne", NUMBERS, tp_sym_ne, NULL },
+    { "StrictLessThan", "lt", NUMBERS, tp_sym_lt, NULL },
+    { "LessThan", "le", NUMBERS, tp_sym_le, NULL },
+    { "StrictGreaterThan", "gt", NUMBERS, tp_sym_gt, NULL },
+    { "GreaterThan", "ge", NUMBERS, tp_sym_ge, NULL },
+    { "And", "and_", CONDITIONS, tp_sym_and, NULL },
+    { "Or", "or_", CONDITIONS, tp_sym_or, NULL },
+    { "Not", "sym_not", CONDITIONS, NULL, tp_sym_not },
+    { "IntTrueDiv", "truediv", INTEGERS, divide, NULL },
+    { "FloatTrueDiv", NULL, NUMBERS, divide, NULL },
+    { "ToFloat", "sym_float", INTEGERS, NULL, to_float },
+    { "Abs", "abs", INTEGERS, NULL, tp_sym_abs },
+    { "TruncToInt", "trunc", NUMBERS, NULL, tp_sym_trunc },
+    { "FloorToInt", "floor", NUMBERS, NULL, tp_sym_floor },
+    { "CeilToInt", "ceil", NUMBERS, NULL, tp_sym_ceil },
+    { "RoundToInt", "round", NUMBERS, NULL, tp_sym_round },
 };
 
 /* ---- writing ---- */
@@ -230,22 +263,41 @@ static tp_sym read_number(reading *r, bool whole)
     return take(r, ')') ? tp_sym_int(i) : fail_at(r);
 }
 
+/* Operands of functions are of the types these are defined on, and of one type in one call. */
+static bool fits(operand of, tp_sym x, tp_sym_type first)
+{
+    tp_sym_type type = tp_sym_type_of(x);
+    return type == first && (of == CONDITIONS ? type == TP_SYM_BOOL : of == INTEGERS ? type == TP_SYM_INT : type != TP_SYM_BOOL);
+}
+
+static tp_sym apply(reading *r, size_t i)
+{
+    tp_sym x = read_expression(r);
+    if (tp_sym_is_failed(x))
+        return x;
+    tp_sym_type first = tp_sym_type_of(x);
+    if (!fits(functions[i].of, x, first))
+        return fail_at(r);
+    if (functions[i].one)
+        return take(r, ')') ? functions[i].one(x) : fail_at(r);
+    int count = 1;
+    for (; take(r, ','); count++) {
+        tp_sym y = read_expression(r);
+        if (tp_sym_is_failed(y))
+            return y;
+        if (!fits(functions[i].of, y, first) || (count > 1 && !fits(functions[i].of, x, first)))
+            return fail_at(r);
+        if (tp_sym_is_failed(x = functions[i].two(x, y)))
+            return x;
+    }
+    return take(r, ')') && count > 1 ? x : fail_at(r);
+}
+
 static tp_sym read_call(reading *r, const char *name, size_t length)
 {
-    for (size_t i = 0; i < TP_COUNT(functions); i++) {
-        if (strlen(functions[i].name) != length || strncmp(functions[i].name, name, length) != 0)
-            continue;
-        tp_sym x = read_expression(r);
-        if (functions[i].one)
-            return tp_sym_is_failed(x) || take(r, ')') ? functions[i].one(x) : fail_at(r);
-        while (!tp_sym_is_failed(x) && take(r, ',')) {
-            tp_sym y = read_expression(r);
-            if (tp_sym_is_failed(y))
-                return y;
-            x = functions[i].two(x, y);
-        }
-        return tp_sym_is_failed(x) || take(r, ')') ? x : fail_at(r);
-    }
+    for (size_t i = 0; i < TP_COUNT(functions); i++)
+        if (strlen(functions[i].name) == length && strncmp(functions[i].name, name, length) == 0)
+            return apply(r, i);
     (void)tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: %.*s among sizes is not implemented", (int)length, name);
     return TP_SYM_FAILED;
 }
