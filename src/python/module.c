@@ -80,6 +80,8 @@ static bool (*const parts[])(PyObject *module) = {
     face_optimizer_init,
     face_pytree_init,
     face_make_fx_init,
+    face_export_init,
+    face_export_program_init,
     face_transforms_init,
     face_archive_init,
     face_pickle_init,
