@@ -78,6 +78,7 @@ static bool (*const parts[])(PyObject *module) = {
     face_pytree_init,
     face_fx_init,
     face_make_fx_init,
+    face_program_write_init,
     face_transforms_init,
     face_optimizer_init,
     face_capture_init,
