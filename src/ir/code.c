@@ -24,7 +24,8 @@ static bool fine(const tp_text *out)
 }
 
 /* ---- values ---- */
-static bool put_items(const tp_code_host *h, tp_value v, const char *open, const char *close, tp_code_form form, tp_text *out)
+static bool put_items(const tp_code_host *h, tp_value v, const char *open, const char *close, tp_code_form form,
+                      tp_text *out)
 {
     put(out, open);
     for (uint32_t i = 0; i < v.list->count; i++) {
@@ -74,7 +75,8 @@ bool tp_code_value(const tp_code_host *h, tp_value v, tp_code_form form, tp_text
         return fine(out);
     /* Listings look into lists; str() of a list shows its items as repr does. */
     case TP_LIST:  return put_items(h, v, "[", "]", form == TP_FORM_STR ? TP_FORM_CODE : form, out);
-    case TP_TUPLE: return put_items(h, v, "(", v.list->count == 1 ? ",)" : ")", form == TP_FORM_STR ? TP_FORM_CODE : form, out);
+    case TP_TUPLE: return put_items(h, v, "(", v.list->count == 1 ? ",)" : ")",
+                                    form == TP_FORM_STR ? TP_FORM_CODE : form, out);
     case TP_DICT:  return put_items(h, v, "{", "}", form == TP_FORM_STR ? TP_FORM_CODE : form, out);
     case TP_SLICE: return put_items(h, v, "slice(", ")", form == TP_FORM_TEXT ? form : TP_FORM_CODE, out);
     case TP_TENSOR:
@@ -363,7 +365,8 @@ static bool put_function(printer *p, const tp_node *n)
     put(&p->body, " = ");
     if (form)
         return put_form(p, n, form);
-    if (magic && strcmp(magic, "getattr") == 0 && n->arg_count == 2 && !n->keyword_count && n->arg[1].tag == TP_STRING &&
+    if (magic && strcmp(magic, "getattr") == 0 && n->arg_count == 2 && !n->keyword_count &&
+        n->arg[1].tag == TP_STRING &&
         is_name(n->arg[1].string->text, n->arg[1].string->length)) {
         if (!put_value(p, n->arg[0]))
             return false;
@@ -468,7 +471,8 @@ static void put_place(tp_text *out, const char *trace)
     size_t length = function ? strcspn(function + 3, "\n") : 0;
     const char *code = function ? function + 3 + length : "";
     code += strspn(code, " \n");
-    tp_text_add(out, "# File: %.*s:%.*s in %.*s, code: %.*s", (int)(quote - at), at, (int)(end - line), line, (int)length,
+    tp_text_add(out, "# File: %.*s:%.*s in %.*s, code: %.*s", (int)(quote - at), at, (int)(end - line), line,
+                (int)length,
                 function ? function + 3 : "", (int)strcspn(code, "\n"), code);
 }
 
@@ -499,7 +503,8 @@ static bool put_origin(printer *p, const tp_node *n)
 static bool put_node(printer *p, const tp_node *n)
 {
     if ((n->kind == TP_CALL_FUNCTION) == (n->target.kind == TP_TARGET_NAME))
-        return tp_fail(TP_ERR_VALUE, "the node '%s' is a %s, but its target is not of that kind", n->name, tp_node_kind_names[n->kind]);
+        return tp_fail(TP_ERR_VALUE, "the node '%s' is a %s, but its target is not of that kind", n->name,
+                       tp_node_kind_names[n->kind]);
     if (n->kind == TP_PLACEHOLDER)
         return put_placeholder(p, n);
     if (n->kind == TP_OUTPUT)
@@ -516,7 +521,8 @@ static bool put_node(printer *p, const tp_node *n)
 static bool put_signature(printer *p)
 {
     if (p->host && p->host->signature)
-        return p->host->signature(p->host->data, p->parameter.item, p->parameter.count, tp_text_read(&p->returns), p->out);
+        return p->host->signature(p->host->data, p->parameter.item, p->parameter.count, tp_text_read(&p->returns),
+                                  p->out);
     put(p->out, "def forward(");
     if (!p->parameter.count || strcmp(p->parameter.item[0], "self") != 0)
         put(p->out, p->parameter.count ? "self, " : "self");
@@ -539,7 +545,8 @@ static bool put_wraps(printer *p)
         if (n->kind == TP_CALL_FUNCTION && n->target.kind == TP_TARGET_HANDLE && p->host->wrapped(p->host->data, n)) {
             ok = p->host->callable(p->host->data, n->target.handle, &name);
             if (ok && !tp_text_map_get(&done, tp_text_read(&name), &one)) {
-                tp_text_add(p->out, "%storch.fx._symbolic_trace.wrap(\"%s\")", done.count ? "\n" : "", tp_text_read(&name));
+                tp_text_add(p->out, "%storch.fx._symbolic_trace.wrap(\"%s\")", done.count ? "\n" : "",
+                            tp_text_read(&name));
                 ok = tp_text_map_put(&done, tp_text_read(&name), 1);
             }
         }

@@ -4,8 +4,9 @@
  *         add = x + y;  x = y = None
  *         return (add,)
  *
- * The code is what torch.fx prints, letter for letter, in the form of mid 2024: values are let go after their last use, and
- * a node nobody reads is not. What only Python knows (how a callable is called, what a type is named) comes from a host.
+ * The code is what torch.fx prints, letter for letter, in the form of mid 2024: values are let go after their last use,
+ * and a node nobody reads is not. What only Python knows (how a callable is called, what a type is named) comes from a
+ * host.
  *
  * Owners: texts are appended to `out`, the caller's. Nothing here keeps anything.
  * Fails: no memory (the text's `failed`, looked at once), and what the host's functions fail with. */
@@ -23,7 +24,8 @@ typedef struct tp_code_host {
     bool (*qualified)(void *data, tp_handle *h, tp_text *out);
     /* "add" of operator.add and "getattr" of the built-in function; NULL: it is called by name. */
     const char *(*magic)(void *data, tp_handle *h);
-    bool (*builtin)(void *data, const tp_builtin *b, tp_text *out);     /* as `callable`, for those without a form of their own */
+    /* as `callable`, for those without a form of their own */
+    bool (*builtin)(void *data, const tp_builtin *b, tp_text *out);
     /* A constant that is no plain value: handle, tensor, generator. `plain`: as str() shows it, else as code. */
     bool (*constant)(void *data, tp_value v, bool plain, tp_text *out);
     bool (*annotation)(void *data, tp_handle *type, bool plain, tp_text *out);
@@ -51,7 +53,8 @@ typedef enum tp_code_form {
 } tp_code_form;
 
 /* The whole function. */
-TP_API TP_CHECK bool tp_graph_code(const tp_graph *g, const tp_code_host *host, const tp_code_options *options, tp_text *out);
+TP_API TP_CHECK bool tp_graph_code(const tp_graph *g, const tp_code_host *host, const tp_code_options *options,
+                                   tp_text *out);
 TP_API TP_CHECK bool tp_code_value(const tp_code_host *host, tp_value v, tp_code_form form, tp_text *out);
 /* "self.a.b"; parts that are no names are reached by getattr: getattr(self.a, "0"). */
 TP_API void tp_code_path(const char *root, const char *path, tp_text *out);

@@ -23,7 +23,8 @@ static bool put_target(const tp_node *n, const tp_code_host *host, tp_text *out)
                     *n->target.op->overload ? n->target.op->overload : "default");
         break;
     case TP_TARGET_BUILTIN:         /* _operator is where operator's functions live */
-        tp_text_add(out, "%s.%s", n->target.builtin->module + (*n->target.builtin->module == '_'), n->target.builtin->name);
+        tp_text_add(out, "%s.%s", n->target.builtin->module + (*n->target.builtin->module == '_'),
+                    n->target.builtin->name);
         break;
     case TP_TARGET_HANDLE:
         if (host && host->qualified)
@@ -121,7 +122,8 @@ static bool put_cell(const tp_node *n, const tp_code_host *host, int column, tp_
         if (n->target.kind == TP_TARGET_HANDLE)
             return tp_code_value(host, (tp_value){ .tag = TP_HANDLE, .handle = n->target.handle }, TP_FORM_STR, out);
         if (n->target.kind == TP_TARGET_OP) {
-            tp_text_add(out, "%s.%s.%s", n->target.op->space, n->target.op->name, *n->target.op->overload ? n->target.op->overload : "default");
+            tp_text_add(out, "%s.%s.%s", n->target.op->space, n->target.op->name,
+                        *n->target.op->overload ? n->target.op->overload : "default");
             return fine(out);
         }
         if (n->target.kind == TP_TARGET_BUILTIN) {
@@ -164,7 +166,8 @@ bool tp_graph_table(const tp_graph *g, const tp_code_host *host, tp_text *out)
     for (size_t i = 0; i < cells.count; i++) {
         size_t c = i % COLUMNS;
         put(out, c ? "  " : "\n");
-        tp_text_add(out, c + 1 < COLUMNS ? "%-*s" : "%*s", c + 1 < COLUMNS ? (int)width[c] : 0, tp_text_read(&cells.item[i]));
+        tp_text_add(out, c + 1 < COLUMNS ? "%-*s" : "%*s", c + 1 < COLUMNS ? (int)width[c] : 0,
+                    tp_text_read(&cells.item[i]));
     }
     for (size_t i = 0; i < cells.count; i++)
         tp_text_fini(&cells.item[i]);

@@ -1,7 +1,7 @@
 /* read.c - graphs from the text that text.c prints.
  *
- * A descent over the characters; each node is made when its line was read, so what it reads must stand above it. Tensors
- * of facts become tensors without data, on the meta device. */
+ * A descent over the characters; each node is made when its line was read, so what it reads must stand above it.
+ * Tensors of facts become tensors without data, on the meta device. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -498,7 +498,8 @@ static bool read_args(reader *r, value_list *args, uint32_t *count, uint32_t *ke
     return true;
 }
 
-static bool add_node(reader *r, tp_node_kind kind, tp_target target, const value_list *args, uint32_t count, uint32_t keywords,
+static bool add_node(reader *r, tp_node_kind kind, tp_target target, const value_list *args, uint32_t count,
+                     uint32_t keywords,
                      const char *name, tp_value fact)
 {
     uint64_t address;

@@ -38,7 +38,8 @@ static void check_input(tp_node *input, void *data)
 static bool check_target(const tp_node *n)
 {
     if ((n->kind == TP_CALL_FUNCTION) == (n->target.kind == TP_TARGET_NAME))
-        return tp_fail(TP_ERR_RUNTIME, "verify: the target of node '%s' does not fit a %s", n->name, tp_node_kind_names[n->kind]);
+        return tp_fail(TP_ERR_RUNTIME, "verify: the target of node '%s' does not fit a %s", n->name,
+                       tp_node_kind_names[n->kind]);
     if (n->target.kind != TP_TARGET_OP)
         return true;
     tp_value arg[256];              /* an op has at most 255 */
@@ -84,7 +85,8 @@ bool tp_graph_verify(const tp_graph *g)
         ok = check_node(&c, n, &names);
     for (tp_node *n = g->root.next; ok && n != &g->root; n = n->next)
         if (c.reads[n->id] != n->user_count)
-            ok = tp_fail(TP_ERR_RUNTIME, "verify: node '%s' lists %u users, but %u nodes read it", n->name, n->user_count, c.reads[n->id]) != NULL;
+            ok = tp_fail(TP_ERR_RUNTIME, "verify: node '%s' lists %u users, but %u nodes read it", n->name,
+                         n->user_count, c.reads[n->id]) != NULL;
     if (ok && live != g->live_count)
         ok = tp_fail(TP_ERR_RUNTIME, "verify: the graph counts %u nodes, but has %u", g->live_count, live) != NULL;
     tp_text_map_fini(&names);

@@ -7,8 +7,8 @@
  *         return (%mul,)
  *
  * Equal: the same target, and arguments that are the same after their own merging. Operands of an op that commutes may
- * stand in either order. Nodes with an effect, random ones among them, and calls of Python are left alone; so is the whole
- * graph when some node writes into a tensor, for then equal calls may see different data.
+ * stand in either order. Nodes with an effect, random ones among them, and calls of Python are left alone; so is the
+ * whole graph when some node writes into a tensor, for then equal calls may see different data.
  *
  * Needs: topological order.  Keeps: topological order, names.  Spoils: nothing. */
 #include <string.h>
@@ -35,7 +35,8 @@ static bool may_merge(const tp_node *n)
 
 static bool commutes(const tp_node *n)
 {
-    return n->kind == TP_CALL_FUNCTION && n->target.kind == TP_TARGET_OP && n->target.op->flags & TP_OP_COMMUTES && n->arg_count >= 2;
+    return n->kind == TP_CALL_FUNCTION && n->target.kind == TP_TARGET_OP && n->target.op->flags & TP_OP_COMMUTES &&
+           n->arg_count >= 2;
 }
 
 static uint64_t hash_of(const tp_node *n)
@@ -72,7 +73,8 @@ static bool equal(const tp_node *a, const tp_node *b)
 
 bool tp_pass_cse(tp_graph *g, tp_pass *p)
 {
-    tp_map first = { 0 };               /* hash -> the node met first; another of the same hash takes the next free one */
+    /* hash -> the node met first; another of the same hash takes the next free one */
+    tp_map first = { 0 };
     bool ok = true;
     tp_graph_each(g, n)
         if (is_writer(n))

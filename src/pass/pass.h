@@ -1,10 +1,11 @@
 /* pass.h - changes of graphs, each a function in a file of its own, and the runner that applies them in order.
  *
- * A pass gets a graph in the order that ir/text.h's verifier asks for and leaves it so. It sets `changed` when it changed
- * something, and returns false on failure, with the error set; the graph is then still whole, though half changed.
+ * A pass gets a graph in the order that ir/text.h's verifier asks for and leaves it so. It sets `changed` when it
+ * changed something, and returns false on failure, with the error set; the graph is then still whole, though half
+ * changed.
  *
- * The runner, not the pass, measures, prints when asked, verifies, and can send the graph through text and back, so that
- * printer, parser and verifier are exercised by every test of a pass.
+ * The runner, not the pass, measures, prints when asked, verifies, and can send the graph through text and back, so
+ * that printer, parser and verifier are exercised by every test of a pass.
  *
  * Owners: a pass borrows the graph; `scratch` is the runner's and is reset before each pass. */
 #ifndef TP_PASS_PASS_H
@@ -31,7 +32,8 @@ typedef struct tp_pass_options {
 } tp_pass_options;
 
 /* Applies `count` passes in order; *changed (may be NULL) says whether any did something. `options` may be NULL. */
-TP_API TP_CHECK bool tp_passes_run(tp_graph *g, const tp_pass_info *passes, size_t count, const tp_pass_options *options, bool *changed);
+TP_API TP_CHECK bool tp_passes_run(tp_graph *g, const tp_pass_info *passes, size_t count,
+                                   const tp_pass_options *options, bool *changed);
 /* How Taper cleans a functional graph: reading the array tells all. */
 TP_API extern const tp_pass_info tp_pipeline_clean[];
 TP_API extern const size_t tp_pipeline_clean_count;

@@ -55,7 +55,8 @@ static bool round_trip(const tp_graph *g, const char *pass)
         else if (!copy || !print(copy, &again))
             ok = false;
         else if (strcmp(out.at, tp_text_read(&again)) != 0)
-            ok = tp_fail(TP_ERR_RUNTIME, "after %s: the graph does not survive its text:\n%s\nbecomes\n%s", pass, out.at, again.at) != NULL;
+            ok = tp_fail(TP_ERR_RUNTIME, "after %s: the graph does not survive its text:\n%s\nbecomes\n%s", pass,
+                         out.at, again.at) != NULL;
     }
     tp_graph_unref(copy);
     tp_text_fini(&out);

@@ -1,11 +1,12 @@
 /* fx.h - what the files of torch.fx's C side share.
  *
- * A Graph object counts a tp_graph; the tp_graph knows its object, borrowed, so there is one. A Node object stands for a
- * tp_node, is made when Python asks, is one while it lives, and counts its Graph object: a node may outlive the variable
- * that held the graph. Attributes that Python adds to a node make its object stay as long as the graph (`kept`).
+ * A Graph object counts a tp_graph; the tp_graph knows its object, borrowed, so there is one. A Node object stands for
+ * a tp_node, is made when Python asks, is one while it lives, and counts its Graph object: a node may outlive the
+ * variable that held the graph. Attributes that Python adds to a node make its object stay as long as the graph
+ * (`kept`).
  *
- * Cycles pass through meta dicts and callables, which the graph owns through handles: the Graph object shows those to the
- * collector while it alone counts the tp_graph. */
+ * Cycles pass through meta dicts and callables, which the graph owns through handles: the Graph object shows those to
+ * the collector while it alone counts the tp_graph. */
 #ifndef TP_PYTHON_FX_H
 #define TP_PYTHON_FX_H
 
@@ -46,14 +47,16 @@ PyObject *fx_foreign_error(tp_node *arg, const char *reader, tp_graph *g);      
 
 /* ---- fx_graph.c ---- */
 PyObject *fx_wrap_graph(tp_graph *g);
-fx_node *fx_create(fx_graph *g, tp_node_kind kind, PyObject *target, PyObject *args, PyObject *kwargs, PyObject *name, PyObject *type);
+fx_node *fx_create(fx_graph *g, tp_node_kind kind, PyObject *target, PyObject *args, PyObject *kwargs, PyObject *name,
+                   PyObject *type);
 bool fx_target_read(tp_node_kind kind, PyObject *o, tp_target *out);            /* *out counts a handle of its own */
 void fx_target_drop(tp_target t);
 PyObject *fx_target_object(const tp_node *n);
 const tp_builtin *fx_builtin_of(PyObject *o);               /* NULL: none */
 PyObject *fx_builtin_object(const tp_builtin *b);
 /* Reads arguments given by position or name into `out`, NULL where absent. */
-bool fx_read_call(const char *function, const char *const *names, int count, int required, PyObject *const *args, Py_ssize_t given,
+bool fx_read_call(const char *function, const char *const *names, int count, int required, PyObject *const *args,
+                  Py_ssize_t given,
                   PyObject *kwnames, PyObject **out);
 
 int fx_kind_of(PyObject *op);                               /* -1: exception set */
@@ -70,7 +73,8 @@ PyObject *fx_graph_find_nodes(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *fx_graph_output_node(PyObject *self, PyObject *unused);
 
 /* ---- fx_arguments.c ---- */
-/* An argument of a node of `g`; owned by the caller. False: exception set. `g` NULL: no node nor symbol is kept as one. */
+/* An argument of a node of `g`; owned by the caller. False: exception set. `g` NULL: no node nor symbol is kept as
+ * one. */
 bool fx_to_value(tp_graph *g, PyObject *o, tp_value *out);
 /* The positional and keyword arguments; an owned array of owned values. */
 typedef struct fx_arguments {

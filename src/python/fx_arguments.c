@@ -291,7 +291,8 @@ static PyObject *map_sequence(PyObject *o, PyObject *(*leaf)(PyObject *o, void *
     Py_ssize_t count = PySequence_Fast_GET_SIZE(o);
     PyObject *made = PyTuple_New(count), *result = NULL;
     for (Py_ssize_t i = 0; made && i < count; i++) {
-        PyObject *item = i < PySequence_Fast_GET_SIZE(o) ? fx_map(PySequence_Fast_ITEMS(o)[i], leaf, data) : Py_NewRef(Py_None);
+        PyObject *item = i < PySequence_Fast_GET_SIZE(o) ? fx_map(PySequence_Fast_ITEMS(o)[i], leaf, data)
+                                                         : Py_NewRef(Py_None);
         if (!item)
             Py_CLEAR(made);
         else
@@ -348,7 +349,8 @@ PyObject *fx_map(PyObject *o, PyObject *(*leaf)(PyObject *o, void *data), void *
         return leaf(o, data);
     if (Py_EnterRecursiveCall(" in a nested argument"))
         return NULL;
-    PyObject *made = sequence ? map_sequence(o, leaf, data) : PyDict_Check(o) ? map_dict(o, leaf, data) : map_slice(o, leaf, data);
+    PyObject *made = sequence ? map_sequence(o, leaf, data) : PyDict_Check(o) ? map_dict(o, leaf, data)
+                                                                              : map_slice(o, leaf, data);
     Py_LeaveRecursiveCall();
     return made;
 }
@@ -363,7 +365,8 @@ static PyObject *call_node(PyObject *o, void *function)
     return fx_is_node(o) ? PyObject_CallOneArg(function, o) : Py_NewRef(o);
 }
 
-static PyObject *map_with(PyObject *const *args, Py_ssize_t count, const char *name, PyObject *(*leaf)(PyObject *o, void *data))
+static PyObject *map_with(PyObject *const *args, Py_ssize_t count, const char *name,
+                          PyObject *(*leaf)(PyObject *o, void *data))
 {
     if (count != 2)
         return PyErr_Format(PyExc_TypeError, "%s() takes 2 positional arguments but %zd were given", name, count);

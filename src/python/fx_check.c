@@ -14,7 +14,8 @@ PyObject *fx_graph_erase_node(PyObject *self, PyObject *o)
     if (n->user_count) {
         PyObject *users = PyObject_GetAttrString(o, "users");
         if (users)
-            PyErr_Format(PyExc_RuntimeError, "Tried to erase Node %s but it still had %u users in the graph: %R!", n->name, n->user_count, users);
+            PyErr_Format(PyExc_RuntimeError, "Tried to erase Node %s but it still had %u users in the graph: %R!",
+                         n->name, n->user_count, users);
         Py_XDECREF(users);
         return NULL;
     }
@@ -23,7 +24,8 @@ PyObject *fx_graph_erase_node(PyObject *self, PyObject *o)
     if (n->kind == TP_ROOT)
         return PyErr_Format(PyExc_RuntimeError, "the root of a graph cannot be erased");
     if (n->flags & TP_NODE_ERASED)
-        return PyErr_WarnFormat(PyExc_UserWarning, 1, "erase_node(%s) on an already erased node", n->name) < 0 ? NULL : Py_NewRef(Py_None);
+        return PyErr_WarnFormat(PyExc_UserWarning, 1, "erase_node(%s) on an already erased node", n->name) < 0 ? NULL
+                                                                                                               : Py_NewRef(Py_None);
     PyObject *owner = PyObject_GetAttrString(self, "owning_module");
     PyObject *hooks = owner && owner != Py_None ? PyObject_GetAttrString(owner, "_erase_node_hooks") : NULL;
     PyErr_Clear();
@@ -102,7 +104,8 @@ static PyObject *lint_error(linting *l)
         return fx_foreign_error(l->bad, l->reader->name, g);
     PyObject *text = fx_graph_str(g);
     if (text)
-        PyErr_Format(PyExc_RuntimeError, "Argument '%s' of Node '%s' was used before it has been defined! Please check that Nodes in the graph are topologically ordered\n%U", l->bad->name, l->reader->name, text);
+        PyErr_Format(PyExc_RuntimeError,
+                     "Argument '%s' of Node '%s' was used before it has been defined! Please check that Nodes in the graph are topologically ordered\n%U", l->bad->name, l->reader->name, text);
     Py_XDECREF(text);
     return NULL;
 }

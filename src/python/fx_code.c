@@ -50,17 +50,20 @@ static struct known_names *names_of(host_data *d, PyObject *o)
     uint64_t index;
     if (tp_map_get(&d->known, (uintptr_t)o, &index))
         return &d->names[index];
-    if (d->name_count == d->name_room && !tp_array_grow((void **)&d->names, &d->name_room, d->name_count + 1, sizeof *d->names))
+    if (d->name_count == d->name_room &&
+        !tp_array_grow((void **)&d->names, &d->name_room, d->name_count + 1, sizeof *d->names))
         return NULL;
     if (!tp_map_put(&d->known, (uintptr_t)o, d->name_count))
         return NULL;
     struct known_names *k = &d->names[d->name_count++];
-    PyObject *module = PyObject_GetAttrString(o, "__module__"), *name = module ? PyObject_GetAttrString(o, "__name__") : NULL;
+    PyObject *module = PyObject_GetAttrString(o, "__module__"),
+             *name = module ? PyObject_GetAttrString(o, "__name__") : NULL;
     *k = (struct known_names){ 0 };
     PyErr_Clear();
     if (name && PyUnicode_Check(module) && PyUnicode_Check(name) &&
         (PyUnicode_CompareWithASCIIString(module, "_operator") == 0 ||
-         (PyUnicode_CompareWithASCIIString(module, "builtins") == 0 && PyUnicode_CompareWithASCIIString(name, "getattr") == 0)))
+         (PyUnicode_CompareWithASCIIString(module, "builtins") == 0 &&
+          PyUnicode_CompareWithASCIIString(name, "getattr") == 0)))
         k->magic = Py_NewRef(name);
     Py_XDECREF(module);
     Py_XDECREF(name);
@@ -81,7 +84,8 @@ static bool put_callable(host_data *d, PyObject *o, tp_text *out)
     if (!k->code) {
         PyObject *name = fx_qualified_name(o);
         const char *text = name ? PyUnicode_AsUTF8(name) : NULL;
-        PyObject *hint = !text ? NULL : strncmp(text, "builtins.", 9) == 0 ? PyUnicode_FromString(text + 9) : Py_NewRef(name);
+        PyObject *hint = !text ? NULL : strncmp(text, "builtins.", 9) == 0 ? PyUnicode_FromString(text + 9)
+                                                                           : Py_NewRef(name);
         if (hint)
             k->code = fx_add_global(d->globals, hint, o);
         Py_XDECREF(name);
@@ -117,7 +121,8 @@ static bool host_constant(void *data, tp_value v, bool plain, tp_text *out)
     } else if (o && d->globals && face_overload_op(o)) {
         text = fx_qualified_name(o);
     } else if (o) {
-        PyObject *value = d->globals && PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__members__") ? PyObject_GetAttrString(o, "name") : NULL;
+        PyObject *value = d->globals &&
+            PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__members__") ? PyObject_GetAttrString(o, "name") : NULL;
         PyObject *type = value ? fx_type_name((PyObject *)Py_TYPE(o), d->globals) : NULL;
         PyErr_Clear();
         text = type ? PyUnicode_FromFormat("%U.%U", type, value) : PyObject_Repr(o);
@@ -152,8 +157,10 @@ static bool host_yields(void *data, const tp_node *n, tp_text *out)
         tp_code_fact(tp_of_tensor(face_tensor(value)), d->options->stride, d->options->device, out);
         return true;
     }
-    PyObject *shape = PyTuple_Check(value) ? PyObject_GetAttrString(value, "shape") : NULL, *dtype = shape ? PyObject_GetAttrString(value, "dtype") : NULL;
-    PyObject *list = dtype && Py_IS_TYPE(dtype, face.dtype) ? PySequence_List(shape) : NULL, *text = list ? PyObject_Repr(list) : NULL;
+    PyObject *shape = PyTuple_Check(value) ? PyObject_GetAttrString(value, "shape") : NULL,
+             *dtype = shape ? PyObject_GetAttrString(value, "dtype") : NULL;
+    PyObject *list = dtype && Py_IS_TYPE(dtype, face.dtype) ? PySequence_List(shape) : NULL,
+             *text = list ? PyObject_Repr(list) : NULL;
     bool ok = true;
     PyErr_Clear();
     if (text)
@@ -221,7 +228,8 @@ static void put_names(PyObject *list, Py_ssize_t from, Py_ssize_t to, bool pairs
 
 /* def forward(self, d):
  *     d_1, d_2, = fx_pytree.tree_flatten_spec(([d], {}), self._in_spec)
- * `pytree` is (names of the arguments, how many of them are positional or -1 where there are no keywords, has out_spec). */
+ * `pytree` is (names of the arguments, how many of them are positional or -1 where there are no keywords, has
+ * out_spec). */
 static bool pytree_signature(host_data *d, char *const *parameter, size_t count, const char *returns, tp_text *out)
 {
     PyObject *names = PyTuple_GET_ITEM(d->pytree, 0);
@@ -261,7 +269,8 @@ static bool pytree_signature(host_data *d, char *const *parameter, size_t count,
 static bool host_signature(void *data, char *const *parameter, size_t count, const char *returns, tp_text *out)
 {
     host_data *d = data;
-    return d->pytree ? pytree_signature(d, parameter, count, returns, out) : own_signature(d, parameter, count, returns, out);
+    return d->pytree ? pytree_signature(d, parameter, count, returns, out)
+                     : own_signature(d, parameter, count, returns, out);
 }
 
 static bool host_result(void *data, const tp_node *n, const char *printed, tp_text *out)
@@ -283,9 +292,11 @@ static bool host_result(void *data, const tp_node *n, const char *printed, tp_te
 static tp_code_host host_for(host_data *d)
 {
     return (tp_code_host){
-        .data = d, .callable = host_callable, .builtin = host_builtin, .qualified = host_qualified, .magic = host_magic, .constant = host_constant,
+        .data = d, .callable = host_callable, .builtin = host_builtin, .qualified = host_qualified,
+            .magic = host_magic, .constant = host_constant,
         .annotation = host_annotation, .yields = host_yields, .trace = host_trace, .wrapped = host_wrapped,
-        .signature = d->codegen || d->pytree ? host_signature : NULL, .result = d->codegen || d->pytree ? host_result : NULL,
+        .signature = d->codegen || d->pytree ? host_signature : NULL,
+            .result = d->codegen || d->pytree ? host_result : NULL,
     };
 }
 
@@ -302,7 +313,8 @@ static void host_fini(host_data *d)
 /* ---- texts ---- */
 static PyObject *finish(bool ok, tp_text *text)
 {
-    PyObject *made = ok && !text->failed ? PyUnicode_FromStringAndSize(tp_text_read(text), (Py_ssize_t)text->length) : NULL;
+    PyObject *made = ok && !text->failed ? PyUnicode_FromStringAndSize(tp_text_read(text), (Py_ssize_t)text->length)
+                                         : NULL;
     if (!made && !PyErr_Occurred()) {
         if (tp_error_kind() == TP_ERR_NONE)
             (void)tp_fail_memory();
@@ -353,9 +365,11 @@ static PyObject *graph_code(PyObject *module, PyObject *args)
     const char *root;
     int verbose, stride, device;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!sO!pppOO", face.fx.graph, &graph, &root, &PyDict_Type, &globals, &verbose, &stride, &device, &codegen, &pytree))
+    if (!PyArg_ParseTuple(args, "O!sO!pppOO", face.fx.graph, &graph, &root, &PyDict_Type, &globals, &verbose, &stride,
+                          &device, &codegen, &pytree))
         return NULL;
-    if (pytree != Py_None && (!PyTuple_Check(pytree) || PyTuple_GET_SIZE(pytree) != 3 || !PyList_Check(PyTuple_GET_ITEM(pytree, 0))))
+    if (pytree != Py_None &&
+        (!PyTuple_Check(pytree) || PyTuple_GET_SIZE(pytree) != 3 || !PyList_Check(PyTuple_GET_ITEM(pytree, 0))))
         return PyErr_Format(PyExc_TypeError, "_fx_code() needs (names, positional, has_out_spec)");
     tp_code_options options = { .root = root, .verbose = verbose, .stride = stride, .device = device };
     host_data d = { .globals = globals, .options = &options, .root = root };

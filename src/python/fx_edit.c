@@ -9,9 +9,11 @@ PyObject *fx_foreign_error(tp_node *arg, const char *reader, tp_graph *g)
 {
     PyObject *text = fx_graph_str(g);
     if (text && reader)
-        PyErr_Format(PyExc_RuntimeError, "Argument '%s' of Node '%s' does not belong to this Graph, but was used as an argument! If you are copying nodes from another graph, make sure to use ``arg_transform`` on node_copy() to remap values\n%U", arg->name, reader, text);
+        PyErr_Format(PyExc_RuntimeError,
+                     "Argument '%s' of Node '%s' does not belong to this Graph, but was used as an argument! If you are copying nodes from another graph, make sure to use ``arg_transform`` on node_copy() to remap values\n%U", arg->name, reader, text);
     else if (text)
-        PyErr_Format(PyExc_RuntimeError, "Argument '%s' does not belong to this Graph, but was used as an argument! If you are copying nodes from another graph, make sure to use ``arg_transform`` on node_copy() to remap values\n%U", arg->name, text);
+        PyErr_Format(PyExc_RuntimeError,
+                     "Argument '%s' does not belong to this Graph, but was used as an argument! If you are copying nodes from another graph, make sure to use ``arg_transform`` on node_copy() to remap values\n%U", arg->name, text);
     Py_XDECREF(text);
     return NULL;
 }
@@ -26,12 +28,14 @@ static PyObject *move(PyObject *self, PyObject *o, bool after)
     if (n->graph != at->graph)
         return PyErr_Format(PyExc_AssertionError, "Attempting to move a Node into a different Graph");
     if (n == at) {
-        if (!after && PyErr_WarnEx(PyExc_UserWarning, "Trying to prepend a node to itself. This behavior has no effect on the graph.", 1) < 0)
+        if (!after && PyErr_WarnEx(PyExc_UserWarning,
+                                   "Trying to prepend a node to itself. This behavior has no effect on the graph.", 1) < 0)
             return NULL;
         Py_RETURN_NONE;
     }
     if ((n->flags | at->flags) & TP_NODE_ERASED || n->kind == TP_ROOT)
-        return PyErr_Format(PyExc_RuntimeError, "Attempting to move %s, which is not in the graph", n->kind == TP_ROOT ? "the root" : "an erased Node");
+        return PyErr_Format(PyExc_RuntimeError, "Attempting to move %s, which is not in the graph",
+                            n->kind == TP_ROOT ? "the root" : "an erased Node");
     tp_node_move_before(after ? at->next : at, n);
     Py_RETURN_NONE;
 }
@@ -81,7 +85,8 @@ static PyObject *node_insert_arg(PyObject *self, PyObject *args)
         return NULL;
     if (index < 0 || index > PyTuple_GET_SIZE(tuple)) {
         Py_DECREF(tuple);
-        return PyErr_Format(PyExc_AssertionError, "insert_args index must be between 0 and len(self.args), got %zd", index);
+        return PyErr_Format(PyExc_AssertionError, "insert_args index must be between 0 and len(self.args), got %zd",
+                            index);
     }
     list = PySequence_List(tuple);
     Py_DECREF(tuple);
@@ -122,7 +127,8 @@ static PyObject *node_replace_input_with(PyObject *self, PyObject *args, PyObjec
     swap s;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO", names, &s.old, &s.fresh))
         return NULL;
-    PyObject *tuple = fx_args_tuple(fx_node_of(self)), *dict = tuple ? fx_kwargs_dict(fx_node_of(self)) : NULL, *result = NULL;
+    PyObject *tuple = fx_args_tuple(fx_node_of(self)), *dict = tuple ? fx_kwargs_dict(fx_node_of(self)) : NULL,
+             *result = NULL;
     if (dict) {
         result = set_attribute(self, "args", fx_map(tuple, swap_leaf, &s));
         if (result) {
@@ -182,7 +188,8 @@ static bool ask_users(replacing *r, tp_node *old)
     PyObject *users = PyObject_GetAttrString(r->old, "users"), *item = users ? PySequence_List(users) : NULL;
     bool ok = item;
     for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(item); i++)
-        ok = fx_node_of(PyList_GET_ITEM(item, i))->graph == old->graph && ask_user(r, fx_node_of(PyList_GET_ITEM(item, i)));
+        ok = fx_node_of(PyList_GET_ITEM(item, i))->graph == old->graph &&
+            ask_user(r, fx_node_of(PyList_GET_ITEM(item, i)));
     Py_XDECREF(users);
     Py_XDECREF(item);
     return ok;
@@ -209,7 +216,8 @@ static bool copy_meta(tp_node *from, tp_node *to)
 {
     PyObject *source = fx_node_meta(from), *target = source ? fx_node_meta(to) : NULL;
     if (target && PyDict_GET_SIZE(target)) {
-        PyErr_Format(PyExc_AssertionError, "Called node.replace_all_uses_with(replace_with, propagate_meta=True), but replace_with already has .meta keys");
+        PyErr_Format(PyExc_AssertionError,
+                     "Called node.replace_all_uses_with(replace_with, propagate_meta=True), but replace_with already has .meta keys");
         return false;
     }
     return target && PyDict_Update(target, source) == 0;
@@ -223,7 +231,8 @@ static PyObject *node_replace_all_uses_with(PyObject *self, PyObject *args, PyOb
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O$p", names, &r.fresh, &r.choose, &propagate))
         return NULL;
     if (!fx_is_node(r.fresh))
-        return PyErr_Format(PyExc_TypeError, "replace_all_uses_with() needs a Node, not %R", (PyObject *)Py_TYPE(r.fresh));
+        return PyErr_Format(PyExc_TypeError, "replace_all_uses_with() needs a Node, not %R",
+                            (PyObject *)Py_TYPE(r.fresh));
     tp_node *old = fx_node_of(self), *fresh = fx_node_of(r.fresh);
     if (fresh->graph != old->graph)
         return fx_foreign_error(fresh, old->user_count ? old->user[0]->name : old->name, old->graph);
@@ -296,7 +305,8 @@ static Py_ssize_t position(const tp_node *n)
 
 PyObject *fx_node_compare(PyObject *a, PyObject *b, int how)
 {
-    if (how == Py_EQ || how == Py_NE || !fx_is_node(a) || !fx_is_node(b) || fx_node_of(a)->graph != fx_node_of(b)->graph)
+    if (how == Py_EQ || how == Py_NE || !fx_is_node(a) || !fx_is_node(b) ||
+        fx_node_of(a)->graph != fx_node_of(b)->graph)
         Py_RETURN_NOTIMPLEMENTED;
     Py_RETURN_RICHCOMPARE(position(fx_node_of(a)), position(fx_node_of(b)), how);
 }

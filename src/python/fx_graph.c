@@ -94,12 +94,14 @@ static int graph_clear(PyObject *self)
 }
 
 /* ---- arguments of calls ---- */
-bool fx_read_call(const char *function, const char *const *names, int count, int required, PyObject *const *args, Py_ssize_t given,
+bool fx_read_call(const char *function, const char *const *names, int count, int required, PyObject *const *args,
+                  Py_ssize_t given,
                   PyObject *kwnames, PyObject **out)
 {
     memset(out, 0, (size_t)count * sizeof *out);
     if (given > count) {
-        PyErr_Format(PyExc_TypeError, "%s() takes from %d to %d positional arguments but %zd were given", function, required, count, given);
+        PyErr_Format(PyExc_TypeError, "%s() takes from %d to %d positional arguments but %zd were given", function,
+                     required, count, given);
         return false;
     }
     for (Py_ssize_t i = 0; i < given; i++)
@@ -110,7 +112,9 @@ bool fx_read_call(const char *function, const char *const *names, int count, int
         while (i < count && PyUnicode_CompareWithASCIIString(name, names[i]) != 0)
             i++;
         if (i == count || out[i]) {
-            PyErr_Format(PyExc_TypeError, i == count ? "%s() got an unexpected keyword argument '%U'" : "%s() got multiple values for argument '%U'", function, name);
+            PyErr_Format(PyExc_TypeError,
+                         i == count ? "%s() got an unexpected keyword argument '%U'"
+                                    : "%s() got multiple values for argument '%U'", function, name);
             return false;
         }
         out[i] = args[given + k];
@@ -150,7 +154,8 @@ static PyObject *find_builtins(PyObject *module, PyObject *unused)
     for (size_t i = 0; i < tp_builtin_count; i++) {
         bool own = strcmp(tp_builtins[i].module, "torch") == 0;
         PyObject *place = PyImport_ImportModule(own ? face.package : tp_builtins[i].module);
-        PyObject *o = place ? PyObject_GetAttrString(place, tp_builtins[i].name) : NULL, *index = o ? PyLong_FromSize_t(i) : NULL;
+        PyObject *o = place ? PyObject_GetAttrString(place, tp_builtins[i].name) : NULL,
+                 *index = o ? PyLong_FromSize_t(i) : NULL;
         PyErr_Clear();
         int done = index ? PyDict_SetItem(face.fx.builtins, o, index) : 0;
         if (index && done == 0)
@@ -209,7 +214,8 @@ static bool target_fits(fx_graph *g, tp_node_kind kind, PyObject *target, PyObje
         return true;
     PyObject *text = fx_graph_str(g->graph);
     if (text)
-        PyErr_Format(PyExc_ValueError, "Node [graph = %U, name = '%S'] target %S has type %s but a %s is expected", text, name ? name : target, target,
+        PyErr_Format(PyExc_ValueError, "Node [graph = %U, name = '%S'] target %S has type %s but a %s is expected",
+                     text, name ? name : target, target,
                      Py_TYPE(target)->tp_name, function ? "Callable" : "str");
     Py_XDECREF(text);
     return false;
@@ -271,7 +277,8 @@ static PyObject *graph_error(tp_graph *g)
     return face_raise();
 }
 
-fx_node *fx_create(fx_graph *g, tp_node_kind kind, PyObject *target, PyObject *args, PyObject *kwargs, PyObject *name, PyObject *type)
+fx_node *fx_create(fx_graph *g, tp_node_kind kind, PyObject *target, PyObject *args, PyObject *kwargs, PyObject *name,
+                   PyObject *type)
 {
     fx_arguments a = { .value = a.few };
     tp_target t;
@@ -282,7 +289,8 @@ fx_node *fx_create(fx_graph *g, tp_node_kind kind, PyObject *target, PyObject *a
         return NULL;
     if (fx_arguments_read(&a, g->graph, args, kwargs)) {
         place_insertion(g);
-        n = tp_node_new(g->graph, kind, t, a.value, a.count, a.keywords, wish ? wish : quick_wish(t, quick, sizeof quick));
+        n = tp_node_new(g->graph, kind, t, a.value, a.count, a.keywords,
+                        wish ? wish : quick_wish(t, quick, sizeof quick));
         if (!n)
             graph_error(g->graph);
         else if (type && !set_type(n, type))
@@ -350,13 +358,15 @@ static PyObject *create_node(PyObject *self, PyObject *const *args, Py_ssize_t c
 }
 
 /* Through create_node when a subclass may have its own. */
-static PyObject *make(PyObject *self, tp_node_kind kind, PyObject *target, PyObject *args, PyObject *kwargs, PyObject *name, PyObject *type)
+static PyObject *make(PyObject *self, tp_node_kind kind, PyObject *target, PyObject *args, PyObject *kwargs,
+                      PyObject *name, PyObject *type)
 {
     if (!check_arguments(args, kwargs))
         return NULL;
     if ((PyObject *)Py_TYPE(self) == face.fx.graph_class)
         return finish(self, fx_create((fx_graph *)self, kind, target, args, kwargs, name, type));
-    return PyObject_CallMethod(self, "create_node", "sOOOOO", tp_node_kind_names[kind], target, args ? args : face.empty_tuple,
+    return PyObject_CallMethod(self, "create_node", "sOOOOO", tp_node_kind_names[kind], target,
+                               args ? args : face.empty_tuple,
                                kwargs ? kwargs : Py_None, name ? name : Py_None, type ? type : Py_None);
 }
 
@@ -369,9 +379,11 @@ static PyObject *call_function(PyObject *self, PyObject *const *args, Py_ssize_t
     return make(self, TP_CALL_FUNCTION, in[0], in[1], in[2], in[4], in[3]);
 }
 
-static PyObject *call_named(PyObject *self, tp_node_kind kind, const char *what, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
+static PyObject *call_named(PyObject *self, tp_node_kind kind, const char *what, PyObject *const *args,
+                            Py_ssize_t count, PyObject *kwnames)
 {
-    const char *const names[] = { kind == TP_CALL_METHOD ? "method_name" : "module_name", "args", "kwargs", "type_expr" };
+    const char *const names[] = { kind == TP_CALL_METHOD ? "method_name" : "module_name", "args", "kwargs",
+                                  "type_expr" };
     PyObject *in[4];
     if (!fx_read_call(what, names, 4, 1, args, count, kwnames, in))
         return NULL;
@@ -406,7 +418,8 @@ static PyObject *placeholder(PyObject *self, PyObject *args, PyObject *kwargs)
         return NULL;
     PyObject *module = otherwise && PyType_Check(otherwise) ? PyObject_GetAttrString(otherwise, "__module__") : NULL;
     PyErr_Clear();
-    bool empty = !otherwise || (module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "inspect") == 0);
+    bool empty = !otherwise ||
+        (module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "inspect") == 0);
     Py_XDECREF(module);
     if (!empty && !(given = PyTuple_Pack(1, otherwise)))
         return NULL;
@@ -451,7 +464,8 @@ static PyObject *map_leaf(PyObject *o, void *function)
 static PyObject *copy_one(PyObject *self, tp_node *n, PyObject *(*leaf)(PyObject *o, void *data), void *data)
 {
     PyObject *args = fx_args_tuple(n), *kwargs = args ? fx_kwargs_dict(n) : NULL, *made = NULL;
-    PyObject *new_args = kwargs ? fx_map(args, leaf, data) : NULL, *new_kwargs = new_args ? fx_map(kwargs, leaf, data) : NULL;
+    PyObject *new_args = kwargs ? fx_map(args, leaf, data) : NULL,
+             *new_kwargs = new_args ? fx_map(kwargs, leaf, data) : NULL;
     PyObject *target = new_kwargs ? fx_target_object(n) : NULL, *name = target ? PyUnicode_FromString(n->name) : NULL;
     if (name && n->kind == TP_ROOT)
         PyErr_SetString(PyExc_AssertionError, "op 'root' is not in _legal_ops");
@@ -529,8 +543,8 @@ static PyObject *graph_copy(PyObject *self, PyObject *const *args, Py_ssize_t co
     return result;
 }
 
-/* A graph of the same class with the same nodes, names and all; meta dicts are copied one level deep. Its attributes are
- * the caller's business. */
+/* A graph of the same class with the same nodes, names and all; meta dicts are copied one level deep. Its attributes
+ * are the caller's business. */
 static PyObject *copied(PyObject *self, PyObject *unused)
 {
     PyObject *checked = fx_graph_lint(self, unused);        /* a copy follows the order of the nodes */
@@ -638,14 +652,30 @@ static PyObject *register_fx(PyObject *module, PyObject *args, PyObject *kwargs)
     (void)module;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOO", names, &in[0], &in[1], &in[2], &in[3], &in[4]))
         return NULL;
-    PyObject **field[5] = { &face.fx.graph_class, &face.fx.list, &face.fx.dict, &face.fx.side_effects, &face.fx.tensor_meta };
+    PyObject **field[5] = { &face.fx.graph_class, &face.fx.list, &face.fx.dict, &face.fx.side_effects,
+                            &face.fx.tensor_meta };
     for (int i = 0; i < 5; i++)
         if (in[i])
             Py_XSETREF(*field[i], Py_NewRef(in[i]));
     Py_RETURN_NONE;
 }
 
+/* What a node of this target would like to be named. */
+static PyObject *wish_of(PyObject *module, PyObject *target)
+{
+    tp_target t;
+    tp_text text = { 0 };
+    (void)module;
+    if (!fx_target_read(PyUnicode_Check(target) ? TP_GET_ATTR : TP_CALL_FUNCTION, target, &t))
+        return NULL;
+    PyObject *made = tp_target_wish(t, &text) ? PyUnicode_FromString(tp_text_read(&text)) : face_raise();
+    tp_text_fini(&text);
+    fx_target_drop(t);
+    return made;
+}
+
 static PyMethodDef functions[] = {
+    { "_fx_wish", wish_of, METH_O, NULL },
     { "_fx_register", METHOD(register_fx), METH_VARARGS | METH_KEYWORDS, NULL },
     { "_fx_node_at", node_at, METH_VARARGS, NULL },
     { "_fx_find_builtins", find_builtins, METH_NOARGS, NULL },

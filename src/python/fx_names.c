@@ -1,7 +1,7 @@
 /* fx_names.c - what generated code calls things: functions, classes and annotations.
  *
- * What the package has is reached through the global name `torch`, whatever the package is loaded as; anything else gets a
- * global of its own, named after its module: math.sqrt is math_sqrt. */
+ * What the package has is reached through the global name `torch`, whatever the package is loaded as; anything else
+ * gets a global of its own, named after its module: math.sqrt is math_sqrt. */
 #include <string.h>
 
 #include "python/fx.h"
@@ -68,7 +68,8 @@ PyObject *fx_qualified_name(PyObject *o)
 {
     const tp_op *op = face_overload_op(o);
     if (op)
-        return PyUnicode_FromFormat("torch.ops.%s.%s.%s", op->space, op->name, *op->overload ? op->overload : "default");
+        return PyUnicode_FromFormat("torch.ops.%s.%s.%s", op->space, op->name,
+                                    *op->overload ? op->overload : "default");
     PyObject *name = text_attribute(o, "__name__"), *module = text_attribute(o, "__module__"), *result = NULL;
     PyObject *package = name ? package_module() : NULL;
     if (!name) {
@@ -96,7 +97,8 @@ bool fx_from_package(PyObject *o)
     PyObject *module = text_attribute(o, "__module__"), *name = text_attribute(o, "__name__");
     const char *text = module ? PyUnicode_AsUTF8(module) : NULL;
     size_t length = strlen(face.package);
-    PyObject *owner = PyObject_GetAttrString(o, "__objclass__");        /* methods are reached by a global of their own */
+    /* methods are reached by a global of their own */
+    PyObject *owner = PyObject_GetAttrString(o, "__objclass__");
     PyErr_Clear();
     bool inside = text && !owner && strncmp(text, face.package, length) == 0 && (text[length] == '.' || !text[length]);
     if (!inside && name && !owner) {

@@ -94,7 +94,8 @@ static bool put_tensor_meta(PyObject *dict, PyObject *value)
 
 static bool put_origin(PyObject *dict, const tp_origin *o)
 {
-    if (o->stack_trace && !put_item(dict, "stack_trace", PyUnicode_FromStringAndSize(o->stack_trace->text, o->stack_trace->length)))
+    if (o->stack_trace && !put_item(dict, "stack_trace",
+                                    PyUnicode_FromStringAndSize(o->stack_trace->text, o->stack_trace->length)))
         return false;
     if (o->module_stack && !put_item(dict, "nn_module_stack", Py_NewRef((PyObject *)o->module_stack->object)))
         return false;
@@ -187,7 +188,8 @@ static PyObject *get_target(PyObject *self, void *unused)
     return fx_target_object(fx_node_of(self));
 }
 
-/* The new kind and target must fit each other; Python sets them one after the other, so the target alone may come first. */
+/* The new kind and target must fit each other; Python sets them one after the other, so the target alone may come
+ * first. */
 static int set_target(PyObject *self, PyObject *value, void *unused)
 {
     (void)unused;
@@ -267,7 +269,8 @@ static PyObject *get_kwargs(PyObject *self, void *unused)
 static int set_arguments(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     tp_node *n = fx_node_of(self);
-    PyObject *old_args = args ? Py_NewRef(args) : fx_args_tuple(n), *old_kwargs = kwargs ? Py_NewRef(kwargs) : fx_kwargs_dict(n);
+    PyObject *old_args = args ? Py_NewRef(args) : fx_args_tuple(n),
+             *old_kwargs = kwargs ? Py_NewRef(kwargs) : fx_kwargs_dict(n);
     fx_arguments a = { .value = a.few };
     bool ok = false;
     if (old_args && old_kwargs && fx_arguments_read(&a, n->graph, old_args, old_kwargs))
@@ -293,7 +296,8 @@ static int set_kwargs(PyObject *self, PyObject *value, void *unused)
 {
     (void)unused;
     if (!value || !PyDict_Check(value)) {
-        PyErr_Format(PyExc_AssertionError, "kwargs must be a dict, got %R", value ? (PyObject *)Py_TYPE(value) : Py_None);
+        PyErr_Format(PyExc_AssertionError, "kwargs must be a dict, got %R",
+                     value ? (PyObject *)Py_TYPE(value) : Py_None);
         return -1;
     }
     return set_arguments(self, NULL, value);
@@ -421,7 +425,8 @@ static PyObject *users_subscript(PyObject *self, PyObject *key)
 
 static PyObject *users_iter(PyObject *self)
 {
-    PyObject *dict = users_dict(self), *keys = dict ? PyDict_Keys(dict) : NULL, *iterator = keys ? PyObject_GetIter(keys) : NULL;
+    PyObject *dict = users_dict(self), *keys = dict ? PyDict_Keys(dict) : NULL,
+             *iterator = keys ? PyObject_GetIter(keys) : NULL;
     Py_XDECREF(dict);
     Py_XDECREF(keys);
     return iterator;
@@ -436,7 +441,8 @@ static PyObject *users_repr(PyObject *self)
 
 static PyObject *users_compare(PyObject *a, PyObject *b, int how)
 {
-    PyObject *left = users_dict(a), *right = left && Py_IS_TYPE(b, face.fx.users) ? users_dict(b) : Py_NewRef(b), *result = NULL;
+    PyObject *left = users_dict(a), *right = left && Py_IS_TYPE(b, face.fx.users) ? users_dict(b) : Py_NewRef(b),
+             *result = NULL;
     if (left && right)
         result = PyObject_RichCompare(left, right, how);
     Py_XDECREF(left);

@@ -27,7 +27,8 @@ static PyObject *inserting(PyObject *self, PyObject *const *args, Py_ssize_t cou
     made->graph = (fx_graph *)Py_NewRef(self);
     made->insert = g->graph->insert;
     made->after = g->after;
-    if (!o)                         /* before nothing: at the start, that is, after the root; after nothing: at the end */
+    /* before nothing: at the start, that is, after the root; after nothing: at the end */
+    if (!o)
         after = !after;
     tp_node *n = o ? fx_node_of(o) : &g->graph->root;
     g->after = after ? n : NULL;
@@ -86,7 +87,8 @@ static PyMethodDef insert_methods[] = {
     { 0 },
 };
 static PyType_Slot insert_slots[] = {
-    { Py_tp_dealloc, insert_dealloc }, { Py_tp_traverse, insert_traverse }, { Py_tp_methods, insert_methods }, { 0, NULL },
+    { Py_tp_dealloc, insert_dealloc }, { Py_tp_traverse, insert_traverse }, { Py_tp_methods, insert_methods },
+        { 0, NULL },
 };
 static PyType_Spec insert_spec = {
     .name = "fx.graph._InsertPoint", .basicsize = sizeof(insert_object),
@@ -136,8 +138,8 @@ static PyObject *nodes_reversed(PyObject *self, PyObject *unused)
     return nodes_new(face.fx.nodes_iterator, ((nodes_object *)self)->graph, true);
 }
 
-/* Nodes may be erased, moved and added while somebody walks: the step is taken when the next is asked for, and an erased
- * node leads on from where it stood. */
+/* Nodes may be erased, moved and added while somebody walks: the step is taken when the next is asked for, and an
+ * erased node leads on from where it stood. */
 static PyObject *nodes_next(PyObject *self)
 {
     nodes_object *o = (nodes_object *)self;

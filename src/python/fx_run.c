@@ -2,12 +2,13 @@
  *
  *     plan = _C._FxPlan(graph, module)        plan(x, y)
  *
- * Ops go straight to the dispatcher; what is Python's (callables, methods, modules, attributes) is called through the host
- * below, with the module that was given. */
+ * Ops go straight to the dispatcher; what is Python's (callables, methods, modules, attributes) is called through the
+ * host below, with the module that was given. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "ir/run.h"
+#include "ir/text.h"
 #include "python/fx.h"
 
 typedef struct plan_object {
@@ -107,7 +108,8 @@ static bool host_method(const char *name, const tp_value *arg, uint32_t count, u
     return ok;
 }
 
-static bool host_module(void *owner, const char *path, const tp_value *arg, uint32_t count, uint32_t keywords, tp_value *out)
+static bool host_module(void *owner, const char *path, const tp_value *arg, uint32_t count, uint32_t keywords,
+                        tp_value *out)
 {
     PyObject *module = look_up(owner, path);
     bool ok = take_result(module ? call_python(module, arg, count, keywords) : NULL, out);
@@ -128,17 +130,16 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     o->graph = Py_NewRef(graph);
     o->owner = owner == Py_None ? NULL : Py_XNewRef(owner);
     tp_run_host host = {
-        .owner = o->owner, .attribute = host_attribute, .call = host_call, .builtin = host_builtin, .method = host_method,
+        .owner = o->owner, .attribute = host_attribute, .call = host_call, .builtin = host_builtin,
+            .method = host_method,
         .module = host_module,
     };
-    PyObject *checked = fx_graph_lint(graph, NULL);
-    if (checked && !(o->plan = tp_plan_new(fx_graph_of(graph), &host)))
-        face_raise();
-    Py_XDECREF(checked);
+    if (tp_graph_verify(fx_graph_of(graph)))        /* Python may have left it half edited */
+        o->plan = tp_plan_new(fx_graph_of(graph), &host);
     if (o->plan)
         return (PyObject *)o;
     Py_DECREF(o);
-    return NULL;
+    return face_raise();
 }
 
 static PyObject *plan_call(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -184,10 +185,12 @@ static int plan_traverse(PyObject *self, visitproc visit, void *arg)
 }
 
 static PyType_Slot plan_slots[] = {
-    { Py_tp_new, plan_new }, { Py_tp_call, plan_call }, { Py_tp_dealloc, plan_dealloc }, { Py_tp_traverse, plan_traverse }, { 0, NULL },
+    { Py_tp_new, plan_new }, { Py_tp_call, plan_call }, { Py_tp_dealloc, plan_dealloc },
+        { Py_tp_traverse, plan_traverse }, { 0, NULL },
 };
 static PyType_Spec plan_spec = {
-    .name = "_C._FxPlan", .basicsize = sizeof(plan_object), .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, .slots = plan_slots,
+    .name = "_C._FxPlan", .basicsize = sizeof(plan_object), .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+        .slots = plan_slots,
 };
 
 bool fx_run_init(PyObject *module)

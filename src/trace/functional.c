@@ -387,9 +387,13 @@ static bool wrap_result(const call *c, const tp_value *given, int count, tp_valu
     return true;
 }
 
+/* The call was made but its bookkeeping failed: the caller finds no result. */
 static bool take_back(const tp_op *op, tp_value *result)
 {
-    tp_values_unref(result, op->result_count);
+    for (int i = 0; i < op->result_count; i++) {
+        tp_value_unref(result[i]);
+        result[i] = tp_none();
+    }
     return false;
 }
 

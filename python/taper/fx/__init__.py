@@ -10,6 +10,6 @@ from .subgraph_rewriter import replace_pattern
 from . import passes  # noqa: E402  after what it derives from
 
 __all__ = [
-    "symbolic_trace", "Tracer", "wrap", "Graph", "GraphModule", "Interpreter", "Transformer", "Node", "Proxy", "replace_pattern",
-    "has_side_effect", "map_arg", "CodeGen", "PH", "ProxyableClassMeta", "immutable_collections", "traceback", "passes",
+    "symbolic_trace", "Tracer", "wrap", "Graph", "GraphModule", "Interpreter", "Transformer", "Node", "Proxy",
+    "replace_pattern", "has_side_effect", "map_arg", "CodeGen", "PH", "ProxyableClassMeta", "immutable_collections", "traceback", "passes",
 ]

@@ -221,7 +221,9 @@ class Tracer(TracerBase):
             for name, value in named:
                 if attr_val is value:
                     if name not in parameter_proxy_cache:
-                        make = (lambda node: ParameterProxy(self, node, name, attr_val)) if self.param_shapes_constant else None
+                        make = None
+                        if self.param_shapes_constant:
+                            make = lambda node: ParameterProxy(self, node, name, attr_val)
                         parameter_proxy_cache[name] = self.create_proxy("get_attr", name, (), {}, proxy_factory_fn=make)
                     return parameter_proxy_cache[name]
             return None
@@ -277,7 +279,8 @@ class Tracer(TracerBase):
             names = names[1:]
         if isinstance(concrete_args, tuple):
             if len(names) != len(concrete_args):
-                raise RuntimeError(f"Tracing expected {len(names)} arguments but got {len(concrete_args)} concrete arguments")
+                raise RuntimeError(f"Tracing expected {len(names)} arguments but got {len(concrete_args)} concrete "
+                                   "arguments")
             concrete_args = dict(zip(names, concrete_args))
         keywords = {}
         for i, name in enumerate(names):
@@ -294,14 +297,14 @@ class Tracer(TracerBase):
             keywords["**"] = _Star(self._proxy_placeholder("**" + code.co_varnames[at], concrete_args, sig, fn))
         called = _calling(root_fn, code, keywords)
         if concrete_args is not None and any(isinstance(v, (tuple, list, dict)) for v in concrete_args.values()):
-            return self._flattened(called, args, names, concrete_args, is_module)
+            return self._flattened(called, args, names, concrete_args)
         return called, args
 
-    def _flattened(self, fn, args, names, concrete_args, is_module):
+    def _flattened(self, fn, args, names, concrete_args):
         """Inputs and results as trees: the graph's code flattens and unflattens them."""
         from ..utils import _pytree
         example = [concrete_args.get(name, PH) for name in names]
-        in_spec = _pytree.tree_structure(example if not is_module else example)
+        in_spec = _pytree.tree_structure(example)
 
         def flat(*given):
             result = fn(*given)
@@ -316,7 +319,7 @@ class Tracer(TracerBase):
         is_module = isinstance(root, Module)
         if is_module:
             self.root = root
-            fn = type(root).forward if self.traced_func_name == "forward" else getattr(type(root), self.traced_func_name)
+            fn = getattr(type(root), self.traced_func_name)
             self.root_module_name = root._get_name()
             self.submodule_paths = {module: name for name, module in root.named_modules()}
         else:

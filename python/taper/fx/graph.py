@@ -35,7 +35,8 @@ def _first_globals():
     """What every generated function may name."""
     import importlib
     package = _package()
-    names = {"inf": float("inf"), "nan": float("nan"), "NoneType": type(None), "torch": package, "device": package.device}
+    names = {"inf": float("inf"), "nan": float("nan"), "NoneType": type(None)}
+    names.update(torch=package, device=package.device)
     for name, module in (("fx_pytree", "fx._pytree"), ("pytree", "utils._pytree")):
         with contextlib.suppress(ImportError):
             names[name] = importlib.import_module(f"{package.__name__}.{module}")
@@ -116,8 +117,9 @@ class _PyTreeCodeGen(CodeGen):
         children = list(in_spec.children_specs)
         if in_spec.type is tuple and len(children) == 2 and children[0].type is tuple and children[1].type is dict:
             positional = len(names) - len(children[1].children_specs)
-        own = type(self).gen_fn_def is not CodeGen.gen_fn_def or type(self).generate_output is not CodeGen.generate_output
-        return (self if own else None), (None if own else (list(names), positional, out_spec is not None))
+        if super()._printing()[0] is not None:
+            return self, None
+        return None, (list(names), positional, out_spec is not None)
 
 
 class Graph(_C._FxGraph):
@@ -149,24 +151,21 @@ class Graph(_C._FxGraph):
 
     # ---- building ----
     def _target_to_str(self, target):
-        name = target if isinstance(target, str) else target.__name__
-        if name.startswith("__") and name.endswith("__") and len(name) > 4:
-            name = name[2:-2]
-        return "".join("_" + c.lower() if c.isupper() and i and (name[i - 1].islower() or name[i - 1].isdigit()) else c.lower()
-                       for i, c in enumerate(name))
+        return _C._fx_wish(target)
 
     def get_attr(self, qualified_name, type_expr=None):
         owner = self._owning_module
         if owner is not None and not _resolves(owner, qualified_name):
-            warnings.warn("Attempted to insert a get_attr Node with no underlying reference in the owning GraphModule! Call "
-                          "GraphModule.add_submodule to add the necessary submodule, GraphModule.add_parameter to add the "
-                          "necessary Parameter, or nn.Module.register_buffer to add the necessary buffer", stacklevel=2)
+            warnings.warn("Attempted to insert a get_attr Node with no underlying reference in the owning "
+                          "GraphModule! Call GraphModule.add_submodule to add the necessary submodule, "
+                          "GraphModule.add_parameter to add the necessary Parameter, or nn.Module.register_buffer to "
+                          "add the necessary buffer", stacklevel=2)
         return super().get_attr(qualified_name, type_expr)
 
     def call_module(self, module_name, args=None, kwargs=None, type_expr=None):
         if self._owning_module is not None and not _resolves(self._owning_module, module_name):
-            warnings.warn("Attempted to insert a call_module Node with no underlying reference in the owning GraphModule! "
-                          "Call GraphModule.add_submodule to add the necessary submodule", stacklevel=2)
+            warnings.warn("Attempted to insert a call_module Node with no underlying reference in the owning "
+                          "GraphModule! Call GraphModule.add_submodule to add the necessary submodule", stacklevel=2)
         return super().call_module(module_name, args, kwargs, type_expr)
 
     # ---- checking ----
@@ -233,8 +232,8 @@ class Graph(_C._FxGraph):
 
     def __reduce__(self):
         place = {node: _Place(i) for i, node in enumerate(self.nodes)}
-        rows = [(n.op, _Named.of(n.target), map_arg(n.args, place.__getitem__), dict(map_arg(n.kwargs, place.__getitem__)), n.name, n.type,
-                 dict(n.meta)) for n in self.nodes]
+        rows = [(n.op, _Named.of(n.target), map_arg(n.args, place.__getitem__), dict(map_arg(n.kwargs, place.__getitem__)),
+                 n.name, n.type, dict(n.meta)) for n in self.nodes]
         state = {name: value for name, value in self.__dict__.items() if name != "_owning_module"}
         return _make_again, (type(self),), (rows, state)
 
@@ -245,7 +244,8 @@ class Graph(_C._FxGraph):
         back = lambda leaf: made[leaf] if type(leaf) is _Place else leaf
         for op, target, args, kwargs, name, kind, meta in rows:
             target = target.find() if type(target) is _Named else target
-            node = self.create_node(op, target, _C._fx_map_aggregate(args, back), _C._fx_map_aggregate(kwargs, back), name, kind)
+            args, kwargs = _C._fx_map_aggregate(args, back), _C._fx_map_aggregate(kwargs, back)
+            node = self.create_node(op, target, args, kwargs, name, kind)
             node.meta.update(meta)
             made.append(node)
 
@@ -259,9 +259,8 @@ class _Named(str):
 
     @staticmethod
     def of(target):
-        if isinstance(target, types.BuiltinFunctionType) and (name := _C._fx_qualified_name(target)).startswith("torch."):
-            return _Named(name)
-        return target
+        name = _C._fx_qualified_name(target) if isinstance(target, types.BuiltinFunctionType) else ""
+        return _Named(name) if name.startswith("torch.") else target
 
     def find(self):
         at = _package()

@@ -39,6 +39,21 @@ def _forward_from_src(src, names):
     return names["forward"]
 
 
+class _Forward:
+    """A generated function, compiled when it is first looked at: most graphs are read or run as plans, and compiling costs more
+    than all the rest of making one."""
+
+    def __init__(self, src, names):
+        self.src, self.names = src, names
+
+    def __get__(self, module, cls):
+        function = _forward_from_src(self.src, self.names)
+        for owner in cls.__mro__:
+            if owner.__dict__.get("forward") is self:
+                owner.forward = function
+        return function if module is None else function.__get__(module, cls)
+
+
 def _copy_attr(source, to, target):
     *prefix, field = target.split(".")
     for part in prefix:
@@ -96,14 +111,6 @@ def _import_block(names):
     return "\n".join(_import_line(name, value) for name, value in names.items())
 
 
-class _Held(Module):
-    """The attributes of a pickled GraphModule, until it has a graph again."""
-
-    def __init__(self, state):
-        super().__init__()
-        self.__dict__ = state
-
-
 def reduce_graph_module(state, import_block):
     """Makes a GraphModule again from its attributes and its code."""
     from ._symbolic_trace import Tracer
@@ -112,12 +119,19 @@ def reduce_graph_module(state, import_block):
         def is_leaf_module(self, module, path):
             return True
 
+    class Held(Module):
+        """The attributes, until there is a graph again."""
+
+        def __init__(self, state):
+            super().__init__()
+            self.__dict__ = state
+
     src, info = state.pop("_code"), state.pop("_fx_info")
     names = {}
     exec(import_block, names)
     names.pop("__builtins__", None)
-    _Held.forward = _forward_from_src(src if info["trees"] is None else info["flat"], names)
-    root = _Held(state)
+    Held.forward = _forward_from_src(src if info["trees"] is None else info["flat"], names)
+    root = Held(state)
     graph = Whole().trace(root)
     if info["trees"] is not None:
         graph._codegen = info["trees"]
@@ -158,7 +172,8 @@ class GraphModule(Module):
             for op in ("get_attr", "call_module"):
                 for node in graph.find_nodes(op=op):
                     if node.target not in root:
-                        raise RuntimeError(f"Node {node} referenced target {node.target} but that target was not provided in ``root``!")
+                        raise RuntimeError(f"Node {node} referenced target {node.target} but that target was not "
+                                           "provided in ``root``!")
                     targets.append(node.target)
             for target in sorted(targets, key=lambda t: t.count(".")):
                 _assign_attr(root[target], self, target)
@@ -197,7 +212,7 @@ class GraphModule(Module):
             self._in_spec, self._out_spec = codegen.pytree_info.in_spec, codegen.pytree_info.out_spec
         made = self._graph.python_code(root_module="self")
         self._code = made.src
-        type(self).forward = _forward_from_src(made.src, made.globals)
+        type(self).forward = _Forward(made.src, made.globals)
         return made
 
     # ---- submodules ----
@@ -250,22 +265,24 @@ class GraphModule(Module):
         return text
 
     def _readable(self, name, stride, device, colored):
-        src = self._graph.python_code("self", verbose=True, include_stride=stride, include_device=device, colored=colored).src
-        text = _indent(f"class {name}(torch.nn.Module):\n" + src.lstrip("\n"), 4)
+        made = self._graph.python_code("self", verbose=True, include_stride=stride, include_device=device, colored=colored)
+        text = _indent(f"class {name}(torch.nn.Module):\n" + made.src.lstrip("\n"), 4)
         for child, module in self.named_children():
             if hasattr(module, "_readable"):
                 text += "\n    " + _indent(module._readable(child, stride, device, colored), 4)
         return text
 
     def __str__(self):
-        return "\n".join([super().__str__(), self._code, "# To see more debug info, please use `graph_module.print_readable()`"])
+        hint = "# To see more debug info, please use `graph_module.print_readable()`"
+        return "\n".join([super().__str__(), self._code, hint])
 
     def to_folder(self, folder, module_name="FxModule"):
         raise NotImplementedError("GraphModule.to_folder is not implemented in Taper yet")
 
     # ---- copies ----
     def __reduce__(self):
-        state = {name: value for name, value in self.__dict__.items() if name not in ("_graph", "_tracer_cls", "_tracer_extras")}
+        left = ("_graph", "_tracer_cls", "_tracer_extras")
+        state = {name: value for name, value in self.__dict__.items() if name not in left}
         names, codegen = self._graph.python_code("self").globals, self._graph._codegen
         trees = codegen if isinstance(codegen, _PyTreeCodeGen) else None
         info = {"name": self._get_name(), "trees": trees}

@@ -21,7 +21,8 @@ def _frozen(name, base, changing, rebuild):
 
 immutable_list = _frozen(
     "immutable_list", list,
-    ("__delitem__", "__iadd__", "__imul__", "__setitem__", "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"),
+    ("__delitem__", "__iadd__", "__imul__", "__setitem__", "append", "clear", "extend", "insert", "pop", "remove",
+     "reverse", "sort"),
     tuple)
 immutable_dict = _frozen(
     "immutable_dict", dict,

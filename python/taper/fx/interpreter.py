@@ -65,7 +65,8 @@ class Interpreter:
         except StopIteration:
             if args:
                 return args[0]
-            raise RuntimeError(f"Expected positional argument for parameter {target}, but one was not passed in!") from None
+            raise RuntimeError(f"Expected positional argument for parameter {target}, but one was not passed in!"
+                               ) from None
 
     def get_attr(self, target, args, kwargs):
         return self.fetch_attr(target)
@@ -98,7 +99,8 @@ class Interpreter:
     def map_nodes_to_values(self, args, n):
         def load(arg):
             if arg not in self.env:
-                raise RuntimeError(f"Node {n} referenced nonexistent value {arg}! Run Graph.lint() to diagnose such issues")
+                raise RuntimeError(f"Node {n} referenced nonexistent value {arg}! Run Graph.lint() to diagnose such "
+                                   "issues")
             return self.env[arg]
         return map_arg(args, load)
 

@@ -105,9 +105,10 @@ class TracerBase:
 
     def iter(self, obj):
         raise TraceError(
-            "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or **kwargs "
-            "function argument. See the torch.fx docs on pytorch.org for a more detailed explanation of what types of control "
-            "flow can be traced, and check out the Proxy docstring for help troubleshooting Proxy iteration errors")
+            "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or "
+            "**kwargs function argument. See the torch.fx docs on pytorch.org for a more detailed explanation of what "
+            "types of control flow can be traced, and check out the Proxy docstring for help troubleshooting Proxy "
+            "iteration errors")
 
     def keys(self, obj):
         return Attribute(obj, "keys")()
@@ -180,8 +181,8 @@ class Proxy:
         return self.tracer.keys(self)
 
     def __len__(self):
-        raise RuntimeError("'len' is not supported in symbolic tracing by default. If you want this call to be recorded, "
-                           "please call torch.fx.wrap('len') at module scope")
+        raise RuntimeError("'len' is not supported in symbolic tracing by default. If you want this call to be "
+                           "recorded, please call torch.fx.wrap('len') at module scope")
 
     def __contains__(self, item):
         return self.tracer.iter(self)
@@ -199,7 +200,8 @@ class Proxy:
             return leaf
         map_aggregate((args, kwargs or {}), note)
         if len(found) != 1:
-            raise RuntimeError(f"Found multiple different tracers {list(found)} while trying to trace operations {orig_method}")
+            raise RuntimeError(f"Found multiple different tracers {list(found)} while trying to trace operations "
+                               f"{orig_method}")
         tracer = next(iter(found))
         if is_tensor_method_or_property(orig_method):
             return tracer.create_proxy("call_method", orig_method.__name__, args, kwargs or {})
@@ -265,7 +267,8 @@ def _operator_method(target, reflected):
     return method
 
 
-_REFLECTABLE = ("add", "and_", "floordiv", "lshift", "matmul", "mod", "mul", "or_", "pow", "rshift", "sub", "truediv", "xor")
+_REFLECTABLE = ("add", "and_", "floordiv", "lshift", "matmul", "mod", "mul", "or_", "pow", "rshift", "sub", "truediv",
+                "xor")
 for _name in _REFLECTABLE + ("eq", "ne", "lt", "gt", "le", "ge", "pos", "neg", "invert", "getitem", "abs"):
     _target, _stem = getattr(operator, _name), _name.rstrip("_")
     setattr(Proxy, f"__{_stem}__", _operator_method(_target, False))

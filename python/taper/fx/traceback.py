@@ -2,8 +2,8 @@
 import contextlib
 import traceback
 
-__all__ = ["preserve_node_meta", "has_preserved_node_meta", "set_stack_trace", "set_grad_fn_seq_nr", "reset_grad_fn_seq_nr",
-           "format_stack", "set_current_meta", "get_current_meta", "annotate"]
+__all__ = ["preserve_node_meta", "has_preserved_node_meta", "set_stack_trace", "set_grad_fn_seq_nr",
+           "reset_grad_fn_seq_nr", "format_stack", "set_current_meta", "get_current_meta", "annotate"]
 
 
 class _State:

@@ -1,0 +1,31 @@
+"""Counters, and equality of results."""
+import collections
+import math
+
+counters = collections.defaultdict(collections.Counter)
+
+
+def same(ref, res, fp64_ref=None, cos_similarity=False, tol=1e-4, equal_nan=False, exact_dtype=True, relax_numpy_equality=False,
+         ignore_non_fp=False, log_error=None):
+    """Are two results of a program equal, tensors within a tolerance?"""
+    from .. import Tensor, allclose
+
+    if isinstance(ref, (list, tuple)) and not isinstance(ref, Tensor):
+        return isinstance(res, (list, tuple)) and len(ref) == len(res) and all(
+            same(a, b, tol=tol, equal_nan=equal_nan, exact_dtype=exact_dtype) for a, b in zip(ref, res))
+    if isinstance(ref, dict):
+        return isinstance(res, dict) and set(ref) == set(res) and all(
+            same(ref[k], res[k], tol=tol, equal_nan=equal_nan, exact_dtype=exact_dtype) for k in ref)
+    if isinstance(ref, Tensor):
+        if not isinstance(res, Tensor) or ref.shape != res.shape or (exact_dtype and ref.dtype != res.dtype):
+            return False
+        if ref.is_floating_point() or ref.is_complex():
+            return allclose(ref, res.to(ref.dtype), atol=tol, rtol=tol, equal_nan=equal_nan)
+        return bool((ref == res).all())
+    if isinstance(ref, float):
+        return isinstance(res, float) and (math.isclose(ref, res, rel_tol=tol, abs_tol=tol) or (math.isnan(ref) and math.isnan(res)))
+    if ref is None or isinstance(ref, (int, str, bool, type)):
+        return ref == res
+    if hasattr(ref, "__dict__") and type(ref) is type(res):
+        return same(vars(ref), vars(res), tol=tol, equal_nan=equal_nan, exact_dtype=exact_dtype)
+    return ref == res
