@@ -179,14 +179,23 @@ def test_writes_are_taken_out():
         y.relu_()
         return y
 
+    def on_input(x):
+        x[:, 1:] = 0
+        x[:, ::2].mul_(3)
+        return x + 1
+
     check(function, torch.randn(3, 2))
+    x = torch.randn(3, 4)
+    program = torch.onnx.dynamo_export(on_input, x)
+    (got,) = program(x)
+    torch.testing.assert_close(torch.tensor(got), on_input(x))
 
 
 def test_what_has_no_form_is_named():
     with pytest.raises(torch.onnx.OnnxExporterError) as caught:
-        torch.onnx.dynamo_export(lambda x: torch.lgamma(x) + torch.bernoulli(x), torch.rand(3))
+        torch.onnx.dynamo_export(lambda x: torch.atan2(x, x) + torch.bernoulli(x), torch.rand(3))
     assert isinstance(caught.value.__cause__, NotImplementedError)
-    assert "Unsupported FX nodes: {'call_function': ['aten.lgamma.default', 'aten.bernoulli.default']}" in str(caught.value)
+    assert "Unsupported FX nodes: {'call_function': ['aten.atan2.default', 'aten.bernoulli.default']}" in str(caught.value)
     with pytest.raises(NotImplementedError):
         caught.value.onnx_program.model_proto
 

@@ -194,6 +194,55 @@ TP_HOOK_O(tp_o_index)
     return done(o);
 }
 
+/* ---- writing pieces ---- */
+
+/* self with src at the places start, start + step, … along dim. */
+static int scattered(tp_onnx *o, const tp_tensor *self, int src, int64_t dim, int64_t start, int64_t step, int64_t count)
+{
+    int64_t *place = tp_alloc_array((size_t)count + 1, sizeof *place), size[TP_MAX_DIMS], row[TP_MAX_DIMS];
+    if (!place) {
+        o->failed = true;
+        return -1;
+    }
+    for (int64_t i = 0; i < count; i++)
+        place[i] = start + i * step;
+    for (int i = 0; i < self->ndim; i++) {
+        size[i] = i == dim ? count : self->size[i];
+        row[i] = i == dim ? count : 1;
+    }
+    int places = tp_onnx_list(o, place, (int)count);
+    tp_free(place);
+    places = tp_onnx_2(o, "Reshape", places, tp_onnx_list(o, row, self->ndim));
+    places = tp_onnx_2(o, "Expand", places, tp_onnx_list(o, size, self->ndim));
+    src = tp_onnx_2(o, "Reshape", tp_onnx_cast(o, src, (tp_dtype)self->dtype), tp_onnx_list(o, size, self->ndim));
+    int x = tp_onnx_arg(o, 0);
+    tp_onnx_begin(o, "ScatterElements");
+    tp_onnx_input(o, x);
+    tp_onnx_input(o, places);
+    tp_onnx_input(o, src);
+    tp_onnx_int(o, "axis", dim);
+    tp_onnx_result(o, 0, tp_onnx_end(o));
+    return done(o);
+}
+
+TP_HOOK_O(tp_o_select_scatter)
+{
+    const tp_tensor *self = arg[0].tensor;
+    if (!o)
+        return 1;
+    int64_t dim = wrapped(tp_as_int(arg[2]), self), index = tp_as_int(arg[3]);
+    return scattered(o, self, tp_onnx_arg(o, 1), dim, index < 0 ? index + self->size[dim] : index, 1, 1);
+}
+
+TP_HOOK_O(tp_o_slice_scatter)
+{
+    const tp_tensor *self = arg[0].tensor, *src = arg[1].tensor;
+    if (!o)
+        return src->ndim == self->ndim;
+    int64_t dim = wrapped(tp_as_int(arg[2]), self), start = tp_is_none(arg[3]) ? 0 : tp_as_int(arg[3]);
+    return scattered(o, self, tp_onnx_arg(o, 1), dim, start < 0 ? start + self->size[dim] : start, tp_as_int(arg[5]), src->size[dim]);
+}
+
 /* ---- windows ---- */
 
 TP_HOOK_O(tp_o_convolution)
@@ -303,4 +352,41 @@ TP_HOOK_O(tp_o_batch_norm_no_training)
     if (x->ndim < 2)
         return 0;
     return o ? batch_norm(o, x, tp_as_double(arg[6])) : 1;
+}
+
+/* Groups are instances of a reshaped input: the operator for groups takes one weight a group in this opset. */
+TP_HOOK_O(tp_o_group_norm)
+{
+    const tp_tensor *x = arg[0].tensor;
+    tp_dtype d = (tp_dtype)x->dtype;
+    if (x->ndim < 2 || x->numel == 0)
+        return 0;
+    if (!o)
+        return 1;
+    int64_t groups = tp_as_int(arg[6]), wide[TP_MAX_DIMS];
+    tp_tensor *one = tp_tensor_new(d, 1, &groups), *zero = tp_tensor_new(d, 1, &groups);
+    if (!one || !zero) {
+        o->failed = true;
+    } else {
+        tp_fill(one, tp_scalar_float(1));
+        tp_fill(zero, tp_scalar_float(0));
+        int in = tp_onnx_2(o, "Reshape", tp_onnx_arg(o, 0), tp_onnx_list(o, (int64_t[]){ x->size[0], groups, -1 }, 3));
+        int scale = tp_onnx_constant(o, one, NULL), shift = tp_onnx_constant(o, zero, NULL);
+        tp_onnx_begin(o, "InstanceNormalization");
+        tp_onnx_input(o, in);
+        tp_onnx_input(o, scale);
+        tp_onnx_input(o, shift);
+        tp_onnx_float(o, "epsilon", tp_as_double(arg[7]));
+        int v = reshaped(o, tp_onnx_end(o), x);
+        for (int i = 0; i < x->ndim - 1; i++)
+            wide[i] = i ? 1 : x->size[1];
+        if (!tp_is_none(arg[1]))
+            v = tp_onnx_2(o, "Mul", v, tp_onnx_2(o, "Reshape", tp_onnx_arg(o, 1), tp_onnx_list(o, wide, x->ndim - 1)));
+        if (!tp_is_none(arg[2]))
+            v = tp_onnx_2(o, "Add", v, tp_onnx_2(o, "Reshape", tp_onnx_arg(o, 2), tp_onnx_list(o, wide, x->ndim - 1)));
+        tp_onnx_result(o, 0, v);
+    }
+    tp_tensor_unref(one);
+    tp_tensor_unref(zero);
+    return done(o);
 }

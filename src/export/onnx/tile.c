@@ -6,6 +6,7 @@
  * program's compute type, as our executor does: halves in float, small integers in int32. Comparisons give booleans in ONNX
  * and numbers here; a register is kept as what it is and cast where the other is wanted. */
 #include "export/onnx/internal.h"
+#include "ops/promote.h"
 #include "ops/run.h"
 
 /* Steps that are one operator. */
@@ -197,6 +198,35 @@ static void load(lowering *l, const tp_tile_form *form, const tp_value *arg, tp_
     }
 }
 
+static bool reads(const tp_tile_program *p, int reg)
+{
+    bool read = p->output[0] == reg;
+    for (int i = 0; i < p->step_count; i++) {
+        const tp_tile_step *s = &p->step[i];
+        read |= s->a == reg || (operands[s->prim] > 1 && s->b == reg) || (operands[s->prim] > 2 && s->c == reg);
+    }
+    return read;
+}
+
+/* fill(x, v) has the sizes of x but reads only v: the value is spread over them. */
+static int spread(tp_onnx *o, const tp_tile_form *form, const tp_value *arg, int v)
+{
+    const tp_tensor *result = tp_onnx_result_fact(o, 0);
+    int64_t size[TP_MAX_DIMS];
+    int ndim = 0;
+    bool same = true;
+    for (int i = 0; i < form->program.input_count; i++) {
+        const tp_tensor *t = tp_as_tensor(arg[form->input[i]]);
+        if (t && reads(&form->program, i) && !tp_broadcast(&ndim, size, t->ndim, t->size)) {
+            o->failed = true;
+            return 0;
+        }
+    }
+    for (int i = 0; result && i < ndim; i++)
+        same = same && ndim == result->ndim && size[i] == result->size[i];
+    return !result || (same && ndim == result->ndim) ? v : tp_onnx_2(o, "Expand", v, tp_onnx_list(o, result->size, result->ndim));
+}
+
 int tp_onnx_tile(tp_onnx *o, const tp_op *op, const tp_value *arg)
 {
     static const uint8_t computes[TP_COMPUTE_COUNT] = { TP_f32, TP_f64, TP_i32, TP_i64, TP_DTYPE_NONE, TP_DTYPE_NONE };
@@ -223,6 +253,7 @@ int tp_onnx_tile(tp_onnx *o, const tp_op *op, const tp_value *arg)
     if (!o->failed && !out.boolean)
         o->value.item[out.value].dtype = (uint8_t)l.compute;
     int v = out.boolean ? (result == TP_b8 ? out.value : tp_onnx_cast(o, out.value, result)) : tp_onnx_cast(o, out.value, result);
+    v = spread(o, form, arg, v);
     tp_onnx_result(o, 0, form->program.step_count || result != l.compute ? v : tp_onnx_1(o, "Identity", v));
     return tp_onnx_good(o) ? 1 : -1;
 }
