@@ -1,11 +1,13 @@
 /* program_write.c - graphs handed to the writers of other formats.
  *
  *     _C._onnx_write(graph, constants, names, output_names) -> bytes
+ *     _C._c_write(graph, constants, names, function, with_main) -> str
  *
  * `constants` gives get_attr nodes, and placeholders that hold weights, their tensors; `names` what nodes are called in the
  * file. Both are dicts by the name of the node. */
 #include "base/alloc.h"
 #include "export/onnx/model.h"
+#include "fuse/c_writer.h"
 #include "python/fx.h"
 
 /* Arrays by node id, for the time of a call: what they point to is the dicts'. */
@@ -65,7 +67,30 @@ static PyObject *onnx_write(PyObject *module, PyObject *args)
     return result;
 }
 
+static PyObject *c_write(PyObject *module, PyObject *args)
+{
+    PyObject *graph, *constants, *names, *result = NULL;
+    const char *function;
+    int with_main;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!O!O!sp", face.fx.graph, &graph, &PyDict_Type, &constants, &PyDict_Type, &names, &function, &with_main))
+        return NULL;
+    tables t = { 0 };
+    tp_text out = { 0 };
+    if (tables_read(&t, fx_graph_of(graph), constants, names)) {
+        tp_c_source s = { fx_graph_of(graph), t.constant, t.name, function, with_main };
+        if (tp_c_write(&s, &out))
+            result = PyUnicode_FromStringAndSize(tp_text_read(&out), (Py_ssize_t)out.length);
+        else
+            (void)face_raise();
+    }
+    tp_text_fini(&out);
+    tables_fini(&t);
+    return result;
+}
+
 static PyMethodDef functions[] = {
+    { "_c_write", c_write, METH_VARARGS, "a graph as the text of a C file" },
     { "_onnx_write", onnx_write, METH_VARARGS, "a graph as the bytes of an ONNX model" },
     { 0 },
 };

@@ -3,10 +3,10 @@ import inspect
 import re
 
 from .. import _C
-from ..autograd.grad_mode import no_grad
+from .._recording import attribute, names_of, record
 from ..utils import _pytree as pytree
 from ._options import ExportOptions, OnnxExporterError
-from ._program import ONNXProgram, tensors_of
+from ._program import ONNXProgram
 
 
 def _check_defaults(function, args, kwargs):
@@ -38,52 +38,15 @@ def _input_names(function, args, kwargs):
     return names
 
 
-def _writes(module):
-    return any(getattr(node.target, "_schema", None) is not None and node.target._schema.is_mutable
-               for node in module.graph.nodes if node.op == "call_function")
-
-
-def _record(model, args, kwargs):
-    """The graph of a call, as a GraphModule that takes the tensors among the arguments and gives those among the results."""
-    from ..func import functionalize
-    from ..fx.experimental.proxy_tensor import make_fx
-
-    leaves, spec = pytree.tree_flatten((args, kwargs))
-    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, _C.Tensor)]
-
-    def flat(*tensors):
-        full = list(leaves)
-        for i, x in zip(places, tensors):
-            full[i] = x
-        positional, named = pytree.tree_unflatten(full, spec)
-        return tensors_of(model(*positional, **named))
-
-    tensors = [leaves[i].detach() for i in places]
-    with no_grad():
-        module = make_fx(flat)(*[x.clone() for x in tensors])
-        if _writes(module):
-            module = make_fx(functionalize(flat, remove="mutations"))(*[x.clone() for x in tensors])
-    return module, spec
-
-
-def _attribute(module, path):
-    for name in path.split("."):
-        module = getattr(module, name)
-    return module
-
-
 def _model_bytes(model, module, input_names, output_names):
-    named = {}
-    for listing in ("named_parameters", "named_buffers"):
-        for name, x in getattr(model, listing, lambda: ())():
-            named.setdefault(id(x), name)
+    named = names_of(model)
     constants, names, used = {}, {}, set(input_names)
     inputs = iter(input_names)
     for node in module.graph.nodes:
         if node.op == "placeholder":
             names[node.name] = next(inputs, node.name)
         elif node.op == "get_attr":
-            x = _attribute(module, node.target)
+            x = attribute(module, node.target)
             constants[node.name] = x
             name = named.get(id(x), node.target)
             names[node.name] = name if name not in used else f"{name}.{len(used)}"
@@ -96,7 +59,7 @@ def _exported(model, args, kwargs, input_names=None, output_names=None):
         model = model.module()
     function = model.forward if hasattr(model, "forward") else model
     _check_defaults(function, args, kwargs)
-    module, spec = _record(model, args, kwargs)
+    module, spec = record(model, args, kwargs)
     names = _input_names(function, args, kwargs)
     for i, name in enumerate(input_names or ()):
         if i < len(names):

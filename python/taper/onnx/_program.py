@@ -1,12 +1,8 @@
 """What an export gives: the bytes of a model, and how its arguments and results are brought to flat lists."""
 import io
 
-from .. import _C
+from .._recording import tensors_of
 from ..utils import _pytree as pytree
-
-
-def tensors_of(tree):
-    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, _C.Tensor)]
 
 
 class ONNXProgram:

@@ -5,6 +5,7 @@
 
 #include "export/onnx/internal.h"
 #include "format/protobuf.h"
+#include "fuse/open.h"
 #include "ops/dispatch.h"
 #include "ops/promote.h"
 #include "ops/run.h"
@@ -62,6 +63,12 @@ static bool is_epilogue(const tp_node *n)
 }
 
 /* ---- what has no rule ---- */
+
+int tp_onnx_has_rule(const tp_op *op, const tp_value *arg)
+{
+    int has = op->onnx ? op->onnx(NULL, arg) : 0;
+    return has == 0 && op->pointwise ? tp_onnx_tile(NULL, op, arg) : has;
+}
 
 static int has_lowering(const tp_node *n)
 {
@@ -286,27 +293,17 @@ static bool write_plain(const tp_onnx_source *s, tp_text *out)
     return ok && (!out->failed || tp_fail_memory());
 }
 
-/* The source with its graph recorded again: what was known by the ids of the old graph is known by those of the new one. */
+/* The same with its graph opened: what was known by the ids of the old graph is known by those of the new one. */
 static bool write_opened(const tp_onnx_source *s, tp_text *out)
 {
-    tp_graph *g = tp_onnx_decompose(s->graph);
+    tp_graph *g = tp_fuse_open(s->graph, tp_onnx_has_rule);
     const tp_tensor **constant = g ? tp_alloc_zero(sizeof *constant * (g->node_count + 1)) : NULL;
     const char **name = g ? tp_alloc_zero(sizeof *name * (g->node_count + 1)) : NULL;
     bool ok = constant && name;
-    tp_node *to = g ? tp_graph_first(g) : NULL;
-    for (int pass = TP_PLACEHOLDER; ok && pass <= TP_GET_ATTR; pass++)
-        tp_graph_each(s->graph, n) {
-            bool again = false;
-            if (n->kind != pass)
-                continue;
-            for (const tp_node *p = n->prev; n->kind == TP_GET_ATTR && p->kind != TP_ROOT; p = p->prev)
-                again |= p->kind == TP_GET_ATTR && strcmp(p->target.name, n->target.name) == 0;
-            if (again)
-                continue;
-            constant[to->id] = s->constant ? s->constant[n->id] : NULL;
-            name[to->id] = s->name && s->name[n->id] ? s->name[n->id] : n->name;
-            to = to->next;
-        }
+    if (ok) {
+        tp_fuse_open_map(s->graph, (const void *const *)s->constant, g, (const void **)constant);
+        tp_fuse_open_map(s->graph, (const void *const *)s->name, g, (const void **)name);
+    }
     tp_text names = { 0 };
     int missing = ok ? unsupported(g, &names) : -1;
     if (missing > 0)

@@ -1,7 +1,7 @@
 /* model.h - an ATen graph as an ONNX model: opset 18, weights inside.
  *
  * Each call becomes the nodes that its op's `onnx` column says, or those of its tile program; a call without either is opened
- * by its decomposition first (decompose.c); what then is left is refused, all of it in one message. Calls of nothing but
+ * by its decomposition first (fuse/open.h); what then is left is refused, all of it in one message. Calls of nothing but
  * constants (factories) are run, their results are constants.
  *
  * Always: every input of the source is an input of the model, read or not; outputs are in the order of the graph's output,
@@ -25,9 +25,6 @@ typedef struct tp_onnx_source {
 
 TP_API TP_CHECK bool tp_onnx_write(const tp_onnx_source *s, tp_text *out);
 
-/* The same program in ops that have a rule: a new graph, whose first placeholders are those of the old one in order, and
- * then one for each get_attr node. NULL: failed. */
-TP_API TP_CHECK tp_graph *tp_onnx_decompose(tp_graph *g);
 /* Is there a rule for a call with these arguments (facts)? -1: failed. */
 TP_API int tp_onnx_has_rule(const tp_op *op, const tp_value *arg);
 

@@ -1,30 +1,23 @@
-/* decompose.c - a graph recorded again with calls opened that have no rule.
- *
- *     %s = aten.softmax_like(%x)       =>       %a = aten.amax(%x, …)   %d = aten.sub(%x, %a)   %e = aten.exp(%d) …
- *
- * The graph is run on fake tensors under a recorder whose table opens such calls; what they call meets the table again. */
+/* open.c - see open.h. */
+#include "fuse/open.h"
+
 #include <string.h>
 
 #include "base/array.h"
-#include "export/onnx/internal.h"
-#include "export/onnx/model.h"
 #include "ir/run.h"
 #include "ops/dispatch.h"
 #include "trace/record.h"
 
-int tp_onnx_has_rule(const tp_op *op, const tp_value *arg)
-{
-    int has = op->onnx ? op->onnx(NULL, arg) : 0;
-    return has == 0 && op->pointwise ? tp_onnx_tile(NULL, op, arg) : has;
-}
+/* The context of the recorder's table. */
+typedef struct opening {
+    tp_open_keep *keep;
+} opening;
 
 static int open_call(void *context, const tp_op *op, const tp_value *arg, tp_value *result)
 {
-    int has = tp_onnx_has_rule(op, arg);
-    (void)context;
-    if (has || !op->open)
-        return has < 0 ? -1 : 0;
-    return op->open(op, arg, result) ? 1 : -1;
+    const opening *o = context;
+    int keep = op->open ? o->keep(op, arg) : 1;
+    return keep < 0 ? -1 : keep ? 0 : op->open(op, arg, result) ? 1 : -1;
 }
 
 /* What stands for a get_attr node while the graph runs: the fake tensor by its path. */
@@ -91,9 +84,10 @@ static bool run(tp_graph *g, tp_recorder *r, attributes *a)
     return ok;
 }
 
-tp_graph *tp_onnx_decompose(tp_graph *g)
+tp_graph *tp_fuse_open(tp_graph *g, tp_open_keep *keep)
 {
-    tp_record_host host = { .decompose = open_call };
+    opening context = { keep };
+    tp_record_host host = { .context = &context, .decompose = open_call };
     attributes a = { g, tp_alloc_zero(sizeof *a.of * (g->node_count + 1)) };
     tp_recorder *r = a.of ? tp_recorder_new(&host) : NULL;
     tp_graph *made = r && run(g, r, &a) ? tp_graph_ref(tp_recorder_graph(r)) : NULL;
@@ -102,4 +96,15 @@ tp_graph *tp_onnx_decompose(tp_graph *g)
         tp_value_unref(a.of[i]);
     tp_free(a.of);
     return made;
+}
+
+void tp_fuse_open_map(const tp_graph *old, const void *const *from, const tp_graph *made, const void **to)
+{
+    const tp_node *n = tp_graph_first(made);
+    for (int pass = TP_PLACEHOLDER; pass <= TP_GET_ATTR; pass++)
+        tp_graph_each(old, o)
+            if (o->kind == pass && (pass == TP_PLACEHOLDER || !seen_before(o))) {
+                to[n->id] = from ? from[o->id] : NULL;
+                n = n->next;
+            }
 }
