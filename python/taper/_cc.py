@@ -1,7 +1,7 @@
 """taper.cc and `taper cc`: a program as one C file. The writer is C's (src/fuse/c_writer.h); here weights are gathered."""
 import sys
 
-from ._recording import attribute, names_of, record
+from ._recording import attribute, input_names, names_of, record
 
 USAGE = "usage: taper cc model.pt2 [-o model.c] [--main] [--name function]"
 
@@ -22,15 +22,15 @@ def _of_exported(program):
     return program.graph, constants, names
 
 
-def _of_module(module, model):
+def _of_module(module, model, inputs=()):
     """The same of a recorded GraphModule; weights are called as in the model it came from."""
-    named, constants, names = names_of(model), {}, {}
+    named, constants, names, inputs = names_of(model), {}, {}, iter(inputs)
     for node in module.graph.nodes:
         if node.op == "get_attr":
             constants[node.name] = attribute(module, node.target)
             names[node.name] = named.get(id(constants[node.name]), node.target)
         elif node.op == "placeholder":
-            names[node.name] = node.name.removesuffix("_1")
+            names[node.name] = next(inputs, node.name)
     return module.graph, constants, names
 
 
@@ -42,8 +42,10 @@ def cc(program, path=None, args=None, kwargs=None, *, main=False, function="mode
     elif args is None and hasattr(program, "graph"):
         graph, constants, names = _of_module(program, program)
     else:
-        module, _ = record(program, tuple(args or ()), kwargs or {})
-        graph, constants, names = _of_module(module, program)
+        args, kwargs = tuple(args or ()), kwargs or {}
+        module, _ = record(program, args, kwargs)
+        function_of = program.forward if hasattr(program, "forward") else program
+        graph, constants, names = _of_module(module, program, input_names(function_of, args, kwargs))
     from . import _C
 
     text = _C._c_write(graph, constants, names, function, main)

@@ -1,4 +1,7 @@
 """A call of a model as a graph over tensors alone: what is written in other formats (onnx, cc) begins with."""
+import inspect
+import re
+
 from . import _C
 from .autograd.grad_mode import no_grad
 from .utils import _pytree as pytree
@@ -6,6 +9,23 @@ from .utils import _pytree as pytree
 
 def tensors_of(tree):
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, _C.Tensor)]
+
+
+def input_names(function, args, kwargs):
+    """A name for each tensor among the arguments: its parameter's, with the keys that lead to it."""
+    try:
+        parameters = [p.name for p in inspect.signature(function).parameters.values()
+                      if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    except (TypeError, ValueError):
+        parameters = []
+    roots = [(parameters[i] if i < len(parameters) else f"arg{i}", arg) for i, arg in enumerate(args)]
+    names = []
+    for root, tree in [*roots, *kwargs.items()]:
+        for path, leaf in pytree.tree_flatten_with_path(tree)[0]:
+            if isinstance(leaf, _C.Tensor):
+                name = re.sub(r"\W+", "_", root + pytree.keystr(path)).rstrip("_")
+                names.append(name if name not in names else f"{name}_{len(names)}")
+    return names
 
 
 def _writes(module):

@@ -232,6 +232,22 @@ static bool write_factory(tp_c *c, const tp_node *n, tp_value *arg)
     return add_constant(c, n, result.tensor, n->name);
 }
 
+static void add_name(tp_node *n, void *data)
+{
+    tp_text *t = data;
+    tp_text_add(t, "%s%s", t->length ? ", " : "", n->name);
+}
+
+/* Which node the lines that follow come from. */
+static void write_heading(tp_c *c, const tp_node *n)
+{
+    tp_text inputs = { 0 };
+    tp_node_each_input(n, add_name, &inputs);
+    tp_text_add(&c->body, "\n");
+    tp_c_line(c, "/* %s = %s(%.200s) */", n->name, n->target.op->name, tp_text_read(&inputs));
+    tp_text_fini(&inputs);
+}
+
 static bool write_op(tp_c *c, const tp_node *n)
 {
     tp_value raw[MOST_ARGS], fact[MOST_ARGS];
@@ -252,8 +268,7 @@ static bool write_op(tp_c *c, const tp_node *n)
         c->of[n->id].count = op->result_count;
         for (int k = 0; k < op->result_count && ok; k++)
             ok = tp_array_push(&c->made, none);
-        tp_text_add(&c->body, "\n");
-        tp_c_line(c, "/* %s = %s */", n->name, op->name);
+        write_heading(c, n);
         ok = ok && (tp_c_has_pointwise(op, fact)  ? tp_c_pointwise(c, op)
                     : tp_c_has_reduction(op, fact) ? tp_c_reduction(c, op)
                     : tp_c_has_kernel(op, fact)    ? tp_c_kernel(c, op)

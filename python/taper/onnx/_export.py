@@ -1,9 +1,8 @@
 """Exporting: a model is recorded with its example arguments, and the graph written by the engine (src/export/onnx)."""
 import inspect
-import re
 
 from .. import _C
-from .._recording import attribute, names_of, record
+from .._recording import attribute, input_names, names_of, record
 from ..utils import _pytree as pytree
 from ._options import ExportOptions, OnnxExporterError
 from ._program import ONNXProgram
@@ -19,23 +18,6 @@ def _check_defaults(function, args, kwargs):
     for name, parameter in signature.parameters.items():
         if name not in given and isinstance(parameter.default, _C.Tensor):
             raise RuntimeError(f"Unexpectedly found a {type(parameter.default)} in the inputs.")
-
-
-def _input_names(function, args, kwargs):
-    """A name for each tensor among the arguments: its parameter's, with the keys that lead to it."""
-    try:
-        parameters = [p.name for p in inspect.signature(function).parameters.values()
-                      if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    except (TypeError, ValueError):
-        parameters = []
-    roots = [(parameters[i] if i < len(parameters) else f"arg{i}", arg) for i, arg in enumerate(args)]
-    names = []
-    for root, tree in [*roots, *kwargs.items()]:
-        for path, leaf in pytree.tree_flatten_with_path(tree)[0]:
-            if isinstance(leaf, _C.Tensor):
-                name = re.sub(r"\W+", "_", root + pytree.keystr(path)).rstrip("_")
-                names.append(name if name not in names else f"{name}_{len(names)}")
-    return names
 
 
 def _model_bytes(model, module, input_names, output_names):
@@ -54,14 +36,14 @@ def _model_bytes(model, module, input_names, output_names):
     return _C._onnx_write(module.graph, constants, names, list(output_names or ()))
 
 
-def _exported(model, args, kwargs, input_names=None, output_names=None):
+def _exported(model, args, kwargs, given_names=None, output_names=None):
     if not callable(model) and hasattr(model, "module"):       # an ExportedProgram
         model = model.module()
     function = model.forward if hasattr(model, "forward") else model
     _check_defaults(function, args, kwargs)
     module, spec = record(model, args, kwargs)
-    names = _input_names(function, args, kwargs)
-    for i, name in enumerate(input_names or ()):
+    names = input_names(function, args, kwargs)
+    for i, name in enumerate(given_names or ()):
         if i < len(names):
             names[i] = name
     return ONNXProgram(_model_bytes(model, module, names, output_names), spec)
