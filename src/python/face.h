@@ -279,6 +279,7 @@ bool face_unbox_results(const tp_op *op, PyObject *given, tp_value *result);   /
 bool face_ops_init(PyObject *module);               /* ops_namespace.c: torch.ops */
 const char *face_node_title(const char *full);         /* autograd.c: a node's name without its namespace */
 bool face_make_fx_init(PyObject *module);              /* make_fx.c */
+bool face_program_write_init(PyObject *module);        /* program_write.c */
 /* The function of a decomposition table (dict) for this op, called as Python would call it. 1: done; 0: none; -1: failed. */
 int face_decompose(PyObject *table, const tp_op *op, const tp_value *arg, tp_value *result);
 struct tp_recorder;
