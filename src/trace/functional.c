@@ -430,7 +430,10 @@ static bool call_view(tp_mount *m, const tp_op *op, const tp_value *given, tp_va
     tp_tensor *of = given[0].tensor;
     tp_value arg[MOST_ARGS];
     memcpy(arg, given, op->arg_count * sizeof *arg);
-    arg[0] = tp_of_tensor(current(functional_of(of)));
+    /* Stale or not: a view of a written state is looked at anew when it is used. One that t_ and the like changed is brought up to
+     * date first; graphs of PyTorch tell. */
+    functional *w = functional_of(of);
+    arg[0] = tp_of_tensor(seen->metadata ? current(seen) : seen->value);
     if (arg[0].tag != TP_TENSOR || !tp_mount_next(m, op, arg, result))
         return false;
     bool list = result[0].tag == TP_LIST;
