@@ -432,7 +432,7 @@ static bool call_view(tp_mount *m, const tp_op *op, const tp_value *given, tp_va
     memcpy(arg, given, op->arg_count * sizeof *arg);
     /* Stale or not: a view of a written state is looked at anew when it is used. One that t_ and the like changed is brought up to
      * date first; graphs of PyTorch tell. */
-    functional *w = functional_of(of);
+    functional *seen = functional_of(of);
     arg[0] = tp_of_tensor(seen->metadata ? current(seen) : seen->value);
     if (arg[0].tag != TP_TENSOR || !tp_mount_next(m, op, arg, result))
         return false;
