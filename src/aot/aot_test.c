@@ -103,6 +103,7 @@ typedef struct compiled {
     tp_aot_trace trace;
     tp_aot_function *function;
     tp_graph *forward, *backward;
+    bool thrifty;
 } compiled;
 
 static bool study(compiled *c, body *f, const tp_value *given, bool keep)
@@ -123,17 +124,17 @@ static bool study(compiled *c, body *f, const tp_value *given, bool keep)
     return ok;
 }
 
-static bool compile(compiled *c, body *f, const tp_value *given, bool keep)
+static bool compile(compiled *c, body *f, const tp_value *given, bool keep, bool thrifty)
 {
     uint32_t tensors = 0, sizes = 0;
     tp_aot_code code;
-    *c = (compiled){ 0 };
+    *c = (compiled){ .thrifty = thrifty };
     if (!study(c, f, given, keep))
         return false;
     tp_graph *whole = tp_recorder_graph(c->trace.recorder);
     if (!c->facts.training)
         c->forward = tp_graph_ref(whole);
-    else if (!tp_aot_partition(whole, c->trace.result_count, &c->forward, &c->backward, &tensors, &sizes))
+    else if (!tp_aot_partition(whole, c->trace.result_count, c->thrifty, &c->forward, &c->backward, &tensors, &sizes))
         return false;
     if (!plan_of(c->forward, &code) || !(c->function = tp_aot_function_new(&c->facts, code)))
         return false;
@@ -194,7 +195,7 @@ static void expect_same(tp_scope *s, tp_tensor *a, tp_tensor *b)
         EXPECT_ELEMENTS(same, 1);
 }
 
-static void check(body *f, bool gradient, bool keep, const char *forward, const char *backward)
+static void check_split(body *f, bool gradient, bool keep, bool thrifty, const char *forward, const char *backward)
 {
     tp_scope s;
     compiled c = { 0 };
@@ -204,7 +205,7 @@ static void check(body *f, bool gradient, bool keep, const char *forward, const 
     tp_scope_start(&s);
     make_inputs(&s, gradient, &leaf, in);
     make_inputs(&s, gradient, &eager_leaf, eager_in);
-    if (!s.failed && compile(&c, f, in, keep) && tp_aot_function_call(c.function, in, out)) {
+    if (!s.failed && compile(&c, f, in, keep, thrifty) && tp_aot_function_call(c.function, in, out)) {
         expect_graph(c.forward, forward);
         if (c.backward)
             expect_graph(c.backward, backward);
@@ -223,6 +224,28 @@ static void check(body *f, bool gradient, bool keep, const char *forward, const 
     }
     compiled_fini(&c);
     (void)tp_scope_end(&s);
+}
+
+static void check(body *f, bool gradient, bool keep, const char *forward, const char *backward)
+{
+    check_split(f, gradient, keep, false, forward, backward);
+}
+
+static bool chain_body(tp_scope *s, tp_tensor *a, tp_tensor *b, tp_value *out, uint32_t *count)
+{
+    tp_tensor *x = CALL(s, "add.Tensor", T(a), T(b));
+    *count = 1;
+    out[0] = T(CALL(s, "cos", T(CALL(s, "cos", T(x)))));
+    return out[0].tag == TP_TENSOR;
+}
+
+TP_TEST(little_is_handed_over)
+{
+    check_split(chain_body, true, false, true,
+                "primals_1 = placeholder; primals_2 = placeholder; add = add.Tensor(primals_1, primals_2); cos = cos(add); cos_1 = cos(cos); "
+                "return [cos_1, add]",
+                "add = placeholder; tangents_1 = placeholder; cos = cos(add); sin = sin(cos); neg = neg(sin); mul = mul.Tensor(tangents_1, neg); "
+                "sin_1 = sin(add); neg_1 = neg(sin_1); mul_1 = mul.Tensor(mul, neg_1); return [mul_1, None]");
 }
 
 TP_TEST(inference_graph)
@@ -268,10 +291,10 @@ TP_TEST(a_joint_graph_has_its_results)
     tp_graph *g = tp_graph_new(), *a, *b;
     uint32_t tensors, sizes;
     if (g && tp_graph_output(g, tp_none()))
-        TP_EXPECT(!tp_aot_partition(g, 1, &a, &b, &tensors, &sizes) && tp_error_kind() == TP_ERR_RUNTIME);
+        TP_EXPECT(!tp_aot_partition(g, 1, false, &a, &b, &tensors, &sizes) && tp_error_kind() == TP_ERR_RUNTIME);
     tp_error_clear();
     tp_graph_unref(g);
 }
 
-TP_TEST_MAIN(TP_SWEPT(inference_graph), TP_SWEPT(joint_graph_is_split), TP_SWEPT(writes_are_returned), TP_SWEPT(writes_stay_in_the_graph),
+TP_TEST_MAIN(TP_SWEPT(little_is_handed_over), TP_SWEPT(inference_graph), TP_SWEPT(joint_graph_is_split), TP_SWEPT(writes_are_returned), TP_SWEPT(writes_stay_in_the_graph),
              TP_SWEPT(bases_of_views_are_returned), TP_SWEPT(a_joint_graph_has_its_results))

@@ -256,17 +256,18 @@ static PyType_Spec aot_spec = {
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
 };
 
-/* _aot_partition(graph, count): (forward, backward, saved tensors, saved sizes) */
+/* _aot_partition(graph, count, thrifty): (forward, backward, saved tensors, saved sizes) */
 static PyObject *partition(PyObject *module, PyObject *args)
 {
     PyObject *joint;
     unsigned count;
+    int thrifty;
     uint32_t tensors, sizes;
     tp_graph *forward, *backward;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!I", face.fx.graph, &joint, &count))
+    if (!PyArg_ParseTuple(args, "O!Ip", face.fx.graph, &joint, &count, &thrifty))
         return NULL;
-    if (!tp_aot_partition(fx_graph_of(joint), count, &forward, &backward, &tensors, &sizes))
+    if (!tp_aot_partition(fx_graph_of(joint), count, thrifty, &forward, &backward, &tensors, &sizes))
         return face_raise();
     PyObject *a = fx_wrap_graph(forward), *b = fx_wrap_graph(backward);
     tp_graph_unref(forward);
