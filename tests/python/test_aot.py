@@ -157,6 +157,26 @@ def test_training_graphs(f, shapes, graph, keep):
     assert compiled.forward == graph
 
 
+def test_detached_alias():
+    def f(a):
+        out = torch.mul(a, 3)
+        return out.view(-1), out, out[0].detach()
+
+    assert agree(f, inner((3, 3))).forward == ("mul(p1, 3) view(mul, [-1]) select(mul, 0, 0) detach(select) detach_1(detach) detach_2(detach_1) "
+                                               "[view, mul, detach_2]")
+
+
+def test_batch_norm():
+    mod = torch.nn.BatchNorm1d(4)
+    compiled = Compiled(mod, keep_inference_input_mutations=True)
+    compiled(torch.randn(3, 4, requires_grad=True)).sum().backward()
+    assert compiled.forward.endswith("copy_(p3, getitem_3) copy__1(p4, getitem_4) copy__2(p5, add) "
+                                     "[getitem, p1, p6, getitem_1, getitem_2, getitem_3, getitem_4]")
+    assert "native_batch_norm_backward(t1, p6, p1, getitem_3, getitem_4, getitem_1, getitem_2, True, 1e-05, [True, True, True])" in compiled.backward
+    assert compiled.backward.endswith("[getitem_6, getitem_7, None, None, None, getitem_5]")
+    assert mod.num_batches_tracked.item() == 1
+
+
 @pytest.mark.parametrize("f, shapes, graph", GRAPHS)
 def test_inference(f, shapes, graph):
     compiled = agree(f, inner(*shapes, grad=False))
@@ -181,7 +201,7 @@ def write_of_view(a):
 
 
 @pytest.mark.parametrize("f, graph", [
-    (detached_write, "detach(p1) mul(detach, 2) add(mul, 3) copy_(p1, mul) [add]"),
+    (detached_write, "detach(p1) detach_1(detach) detach_2(detach_1) mul(detach_2, 2) add(mul, 3) copy_(p1, mul) [add]"),
     (no_grad_write, "mul(p1, 2) add(mul, 3) copy_(p1, mul) [add]"),
     (write_of_view, "view(p1, [-1]) mul(view, 2) view_1(mul, [4]) add(view_1, 3) copy_(p1, view_1) [add]"),
 ])
