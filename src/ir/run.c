@@ -34,6 +34,12 @@ typedef struct step {
     uint32_t *free;             /* arena: slots nobody reads after this step */
 } step;
 
+/* An attribute read when the plan was made. */
+typedef struct held {
+    tp_value value;             /* owned */
+    uint32_t slot;
+} held;
+
 struct tp_plan {
     tp_graph *graph;            /* counted: owns what the templates name */
     tp_arena  arena;
@@ -41,6 +47,8 @@ struct tp_plan {
     bool      has_host;
     uint32_t  input_count, slot_count, step_count;
     step     *step;             /* arena */
+    held     *held;             /* arena */
+    uint32_t  held_count;
     uint32_t *slot_of;          /* arena: by node id */
     tp_value  output;           /* borrowed from the graph */
 };
@@ -97,12 +105,14 @@ static bool fill_step(tp_plan *p, step *s)
 
 static bool make_steps(tp_plan *p, making *m)
 {
-    uint32_t steps = 0;
+    uint32_t steps = 0, attributes = 0;
     tp_graph_each(p->graph, n) {
         p->slot_of[n->id] = p->slot_count++;
         steps += n->kind != TP_PLACEHOLDER && n->kind != TP_OUTPUT;
+        attributes += n->kind == TP_GET_ATTR;
     }
     if (!(p->step = tp_arena_take_array(&p->arena, steps + 1, sizeof *p->step)) ||
+        !(p->held = tp_arena_take_array(&p->arena, attributes + 1, sizeof *p->held)) ||
         !(m->last = tp_arena_take_array(&p->arena, p->slot_count + 1, sizeof *m->last)))
         return tp_fail_memory();
     memset(p->step, 0, (steps + 1) * sizeof *p->step);
@@ -115,6 +125,14 @@ static bool make_steps(tp_plan *p, making *m)
         if (n->kind == TP_OUTPUT) {
             p->output = n->arg_count ? n->arg[0] : tp_none();
             break;
+        }
+        if (n->kind == TP_GET_ATTR && p->has_host && p->host.fixed) {
+            held *h = &p->held[p->held_count];
+            h->slot = p->slot_of[n->id];
+            if (!p->host.attribute(p->host.owner, n->target.name, &h->value))
+                return false;
+            p->held_count++;
+            continue;
         }
         step *s = &p->step[p->step_count++];
         s->node = n;
@@ -176,6 +194,8 @@ void tp_plan_free(tp_plan *p)
 {
     if (!p)
         return;
+    for (uint32_t i = 0; i < p->held_count; i++)
+        tp_value_unref(p->held[i].value);
     tp_arena_fini(&p->arena);
     tp_graph_unref(p->graph);
     tp_free(p);
@@ -290,6 +310,8 @@ static bool run_steps(running *r, const tp_value *input, uint32_t count)
             break;
         r->slot[p->slot_of[n->id]] = input[i++];
     }
+    for (uint32_t k = 0; k < p->held_count; k++)
+        r->slot[p->held[k].slot] = p->held[k].value;
     for (uint32_t k = 0; k < p->step_count; k++) {
         if (k % POLL_EVERY == POLL_EVERY - 1 && tp_the_runtime.python.poll_interrupt && !tp_the_runtime.python.poll_interrupt())
             return false;

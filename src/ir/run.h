@@ -17,6 +17,7 @@ typedef struct tp_plan tp_plan;
 /* What a program with Python lends: calls of what is no op. Results are owned by the caller. */
 typedef struct tp_run_host {
     void *owner;                    /* borrowed: the module that get_attr and call_module look into */
+    bool  fixed;                    /* attributes are read once, when the plan is made */
     bool (*attribute)(void *owner, const char *path, tp_value *out);
     bool (*call)(tp_handle *callable, const tp_value *arg, uint32_t arg_count, uint32_t keyword_count, tp_value *out);
     bool (*builtin)(const tp_builtin *f, const tp_value *arg, tp_value *out);   /* on tensors, slices, objects */

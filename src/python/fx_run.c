@@ -1,18 +1,21 @@
 /* fx_run.c - running a graph in C: a plan (ir/run.h) as a Python callable.
  *
- *     plan = _C._FxPlan(graph, module)        plan(x, y)
+ *     plan = _C._FxPlan(graph, module, fixed=False)        plan(x, y)
  *
- * Ops go straight to the dispatcher; what is Python's (callables, methods, modules, attributes) is called through the
+ * `fixed`: attributes of the module are looked up now, not at each call. Ops go straight to the dispatcher; what is Python's (callables, methods, modules, attributes) is called through the
  * host below, with the module that was given. */
+#include "python/fx.h"
+
+#include <structmember.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "ir/run.h"
 #include "ir/text.h"
-#include "python/fx.h"
 
 typedef struct plan_object {
     PyObject_HEAD
+    vectorcallfunc call;
     tp_plan  *plan;             /* owned */
     PyObject *graph, *owner;    /* counted; owner may be NULL */
 } plan_object;
@@ -118,19 +121,43 @@ static bool host_module(void *owner, const char *path, const tp_value *arg, uint
 }
 
 /* ---- the type ---- */
+static PyObject *plan_call(PyObject *self, PyObject *const *args, size_t flags, PyObject *names)
+{
+    plan_object *o = (plan_object *)self;
+    fx_arguments a = { .value = a.few };
+    tp_value result = tp_none();
+    PyObject *made = NULL;
+    if (names && PyTuple_GET_SIZE(names))
+        return PyErr_Format(PyExc_TypeError, "a plan takes its inputs by position");
+    uint32_t count = (uint32_t)PyVectorcall_NARGS(flags);
+    if (count > TP_COUNT(a.few) && !(a.value = tp_alloc_array(count, sizeof *a.value))) {
+        a.value = a.few;
+        return face_raise();
+    }
+    while (a.filled < count && to_value(args[a.filled], &a.value[a.filled]))
+        a.filled++;
+    if (a.filled == count)
+        made = tp_plan_run(o->plan, a.value, count, &result) ? fx_from_value(result) : face_raise();
+    tp_value_unref(result);
+    fx_arguments_fini(&a);
+    return made;
+}
+
 static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "graph", "module", NULL };
+    static char *names[] = { "graph", "module", "fixed", NULL };
     PyObject *graph, *owner = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O", names, face.fx.graph, &graph, &owner))
+    int fixed = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|Op", names, face.fx.graph, &graph, &owner, &fixed))
         return NULL;
     plan_object *o = (plan_object *)type->tp_alloc(type, 0);
     if (!o)
         return NULL;
+    o->call = plan_call;
     o->graph = Py_NewRef(graph);
     o->owner = owner == Py_None ? NULL : Py_XNewRef(owner);
     tp_run_host host = {
-        .owner = o->owner, .attribute = host_attribute, .call = host_call, .builtin = host_builtin,
+        .owner = o->owner, .fixed = fixed, .attribute = host_attribute, .call = host_call, .builtin = host_builtin,
             .method = host_method,
         .module = host_module,
     };
@@ -140,28 +167,6 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return (PyObject *)o;
     Py_DECREF(o);
     return face_raise();
-}
-
-static PyObject *plan_call(PyObject *self, PyObject *args, PyObject *kwargs)
-{
-    plan_object *o = (plan_object *)self;
-    fx_arguments a = { .value = a.few };
-    tp_value result = tp_none();
-    PyObject *made = NULL;
-    if (kwargs && PyDict_GET_SIZE(kwargs))
-        return PyErr_Format(PyExc_TypeError, "a plan takes its inputs by position");
-    uint32_t count = (uint32_t)PyTuple_GET_SIZE(args);
-    if (count > TP_COUNT(a.few) && !(a.value = tp_alloc_array(count, sizeof *a.value))) {
-        a.value = a.few;
-        return face_raise();
-    }
-    while (a.filled < count && to_value(PyTuple_GET_ITEM(args, a.filled), &a.value[a.filled]))
-        a.filled++;
-    if (a.filled == count)
-        made = tp_plan_run(o->plan, a.value, count, &result) ? fx_from_value(result) : face_raise();
-    tp_value_unref(result);
-    fx_arguments_fini(&a);
-    return made;
 }
 
 static void plan_dealloc(PyObject *self)
@@ -184,13 +189,14 @@ static int plan_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
+static PyMemberDef plan_members[] = { { "__vectorcalloffset__", T_PYSSIZET, offsetof(plan_object, call), READONLY, NULL }, { 0 } };
 static PyType_Slot plan_slots[] = {
-    { Py_tp_new, plan_new }, { Py_tp_call, plan_call }, { Py_tp_dealloc, plan_dealloc },
-        { Py_tp_traverse, plan_traverse }, { 0, NULL },
+    { Py_tp_new, plan_new },           { Py_tp_call, PyVectorcall_Call },  { Py_tp_dealloc, plan_dealloc },
+    { Py_tp_traverse, plan_traverse }, { Py_tp_members, plan_members },    { 0, NULL },
 };
 static PyType_Spec plan_spec = {
-    .name = "_C._FxPlan", .basicsize = sizeof(plan_object), .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-        .slots = plan_slots,
+    .name = "_C._FxPlan", .basicsize = sizeof(plan_object), .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .slots = plan_slots,
 };
 
 tp_plan *fx_plan_of(PyObject *o)

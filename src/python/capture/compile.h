@@ -1,4 +1,4 @@
-/* compile.h - compiled callables: the type behind torch.compile, and plans of graphs as callables. */
+/* compile.h - compiled callables: the type behind torch.compile. */
 #ifndef TP_PYTHON_CAPTURE_COMPILE_H
 #define TP_PYTHON_CAPTURE_COMPILE_H
 
@@ -7,6 +7,5 @@
 #include <stdbool.h>
 
 bool capture_compile_init(PyObject *module);
-bool capture_plan_init(PyObject *module);       /* plan.c */
 
 #endif

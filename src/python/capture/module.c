@@ -386,8 +386,7 @@ bool face_capture_init(PyObject *module)
 {
     PyObject *capture = PyModule_Create(&definition);
     bool ok = capture && PyModule_AddObjectRef(capture, "available", tp_code_available() ? Py_True : Py_False) == 0 &&
-              PyModule_AddObjectRef(module, "_capture", capture) == 0 && capture_compile_init(capture) &&
-              capture_plan_init(capture);
+              PyModule_AddObjectRef(module, "_capture", capture) == 0 && capture_compile_init(capture);
     Py_XDECREF(capture);
     return ok;
 }

@@ -24,4 +24,4 @@ def inductor(gm, example_inputs, **options):
     if any(node.op == "call_function" and node.target is _C._set_grad_enabled for node in gm.graph.nodes):
         return gm.forward           # a plan runs under one grad mode
     traced = make_fx(gm, tracing_mode="fake", _allow_non_fake_inputs=True, pre_dispatch=True)(*example_inputs)
-    return _C._capture._Plan(traced.graph, traced)
+    return _C._FxPlan(traced.graph, traced, fixed=True)
