@@ -38,11 +38,11 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
     elif isinstance(parameter_and_buffer_dicts, (tuple, list)):
         if not all(isinstance(d, dict) for d in parameter_and_buffer_dicts):
             raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
-        names = [name for d in parameter_and_buffer_dicts for name in d]
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
         tensors = {name: t for d in parameter_and_buffer_dicts for name, t in d.items()}
+        if len(tensors) < sum(map(len, parameter_and_buffer_dicts)):
+            names = [name for d in parameter_and_buffer_dicts for name in d]
+            repeated = sorted({name for name in names if names.count(name) > 1})
+            raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
     else:
         raise ValueError(f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(parameter_and_buffer_dicts)}")
     if not isinstance(module, Module):
