@@ -309,8 +309,7 @@ bool tp_graph_append(tp_graph *g, const tp_graph *from, tp_node **map, tp_value 
 static bool copy_names(tp_graph *to, const tp_graph *from)
 {
     for (size_t i = 0; i < from->names.used.room; i++)
-        if (from->names.used.slot[i].text &&
-            !tp_text_map_put(&to->names.used, from->names.used.slot[i].text, from->names.used.slot[i].value))
+        if (from->names.used.slot[i].text && !tp_text_map_put(&to->names.used, from->names.used.slot[i].text, 1))
             return false;
     for (size_t i = 0; i < from->names.base.room; i++)
         if (from->names.base.slot[i].text &&

@@ -83,7 +83,7 @@ struct tp_graph {
     uint32_t  live_count;           /* nodes in the ring */
     tp_arena  arena;
     struct tp_names {               /* the namespace, names.c; it never forgets a number */
-        tp_text_map used;           /* arena: name -> the number its last wisher got instead, 1: none yet */
+        tp_text_map used;           /* arena: name -> 1 */
         tp_text_map base;           /* arena: stem -> last number given */
     } names;
     tp_node  *first_slab;           /* in the graph's own block */

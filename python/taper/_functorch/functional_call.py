@@ -7,7 +7,14 @@ from ..nn import Module
 @contextlib.contextmanager
 def _swapped(module, tensors, tie_weights, strict):
     """The module has these tensors while inside; what it had comes back whatever happens."""
-    named = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))}
+    parameters, buffers = {}, {}            # full name -> (dict that has the tensor, its name there)
+    for path, owner in module.named_modules(remove_duplicate=False):
+        prefix = path + "." if path else ""
+        for place, found in ((owner._parameters, parameters), (owner._buffers, buffers)):
+            for name in place:
+                if place[name] is not None:
+                    found[prefix + name] = place, name
+    named = {**parameters, **buffers}
     unexpected = [name for name in tensors if name not in named]
     missing = [name for name in named if name not in tensors]
     if strict and (unexpected or missing):
@@ -16,14 +23,14 @@ def _swapped(module, tensors, tie_weights, strict):
     if unexpected:
         raise AttributeError(f"{type(module).__name__} has no attribute `{unexpected[0]}`")
     if tie_weights:                         # every name of a tensor that is given once gets the given one
-        by_identity = {id(named[name]): tensor for name, tensor in tensors.items()}
-        tensors = {**{name: by_identity[id(t)] for name, t in named.items() if id(t) in by_identity}, **tensors}
+        identity = {name: id(place[last]) for name, (place, last) in named.items()}
+        if len(set(identity.values())) < len(identity):
+            by_identity = {identity[name]: tensor for name, tensor in tensors.items()}
+            tensors = {**{name: by_identity[t] for name, t in identity.items() if t in by_identity}, **tensors}
     undo = []
     try:
         for name, tensor in tensors.items():
-            path, _, last = name.rpartition(".")
-            owner = module.get_submodule(path)
-            place = owner._parameters if last in owner._parameters else owner._buffers
+            place, last = named[name]
             undo.append((place, last, place[last]))
             place[last] = tensor
         yield

@@ -174,6 +174,9 @@ class Module(ModuleCalls, ModuleState):
 
     def __setattr__(self, name, value):
         own = self.__dict__
+        if type(value) is bool and name in own:         # `training`, of each module in a tree
+            object.__setattr__(self, name, value)
+            return
         parameters = own.get("_parameters")
         if isinstance(value, Parameter):
             if parameters is None:
@@ -438,8 +441,9 @@ class Module(ModuleCalls, ModuleState):
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
-        for child in self.children():
-            child.train(mode)
+        if self._modules:
+            for child in self.children():
+                child.train(mode)
         return self
 
     def eval(self):
