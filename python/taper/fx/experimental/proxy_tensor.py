@@ -76,12 +76,10 @@ def _trace(function, args, decomposition_table, tracing_mode, allow_non_fake_inp
     prepared, context = _prepared(leaves, tracing_mode, allow_non_fake_inputs)
     with context:
         graph, constants, out_spec = _C._make_fx(function, prepared, wishes, spec, pre_dispatch, _table(decomposition_table), nested)
-    module = GraphModule(constants, graph, _class_name(_unwrapped(function)))
     if nested:
         in_spec = pytree.TreeSpec(list, None, spec.children())
-        graph = module.graph
         graph._codegen = _PyTreeCodeGen(_PyTreeInfo(given, in_spec, out_spec))
-        module.recompile()
+    module = GraphModule(constants, graph, _class_name(_unwrapped(function)))
     if getattr(context, "shape_env", None) is not None:
         module.shape_env = context.shape_env
     return module
