@@ -8,13 +8,14 @@
 #include "ir/internal.h"
 #include "sym/env.h"
 
-/* jit.trace makes a graph for each small module, so the first nodes and texts of a graph come with it, in one block. */
-enum { FIRST_SLAB = 6, DOUBLINGS = 9, LARGEST_SLAB = FIRST_SLAB << DOUBLINGS, FIRST_TEXTS = 640 };
+/* jit.trace makes a graph for each small module: the first texts come with the graph, and neither that block nor the first
+ * slab reaches 1024 bytes, from where on glibc's malloc tidies up all it has before it answers. */
+enum { FIRST_SLAB = 6, DOUBLINGS = 9, LARGEST_SLAB = FIRST_SLAB << DOUBLINGS };
 typedef struct first_block {
     tp_graph graph;
-    _Alignas(16) tp_node node[FIRST_SLAB];
-    _Alignas(16) char text[FIRST_TEXTS];
+    _Alignas(16) char text[(1008 - sizeof(tp_graph)) & ~(size_t)15];
 } first_block;
+static_assert(sizeof(first_block) < 1024 && FIRST_SLAB * sizeof(tp_node) < 1024, "small blocks");
 
 const char tp_nameless[] = "";
 
@@ -65,9 +66,8 @@ tp_graph *tp_graph_new(void)
     atomic_init(&g->refs, 1);
     tp_arena_lend(&g->arena, block->text, sizeof block->text);
     g->names.used.arena = g->names.base.arena = &g->arena;
-    g->first_slab = block->node;
     g->slab = &g->first_slab;
-    g->slab_count = g->slab_room = 1;
+    g->slab_room = 1;
     g->root.graph = g;
     g->root.kind = TP_ROOT;
     g->root.name = "";
@@ -106,8 +106,7 @@ void tp_graph_unref(tp_graph *g)
         uint32_t used = s + 1 < g->slab_count ? slab_size(s) : g->slab_used;
         for (uint32_t i = 0; i < used; i++)
             node_fini(&g->slab[s][i]);
-        if (s)
-            tp_free(g->slab[s]);
+        tp_free(g->slab[s]);
     }
     if (g->slab != &g->first_slab)
         tp_free(g->slab);
@@ -138,7 +137,7 @@ bool tp_graph_check(const tp_graph *g)
 /* ---- nodes ---- */
 static tp_node *node_take(tp_graph *g)
 {
-    if (g->slab_used == slab_size(g->slab_count - 1)) {
+    if (!g->slab_count || g->slab_used == slab_size(g->slab_count - 1)) {
         if (g->slab_count == g->slab_room) {
             bool own = g->slab != &g->first_slab;
             uint32_t room = own ? 2 * g->slab_room : 8;

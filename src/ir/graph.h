@@ -86,8 +86,8 @@ struct tp_graph {
         tp_text_map used;           /* arena: name -> 1 */
         tp_text_map base;           /* arena: stem -> last number given */
     } names;
-    tp_node  *first_slab;           /* in the graph's own block */
-    tp_node **slab;                 /* &first_slab, or owned; each owned but the first */
+    tp_node **slab;                 /* &first_slab, or owned; each owned */
+    tp_node  *first_slab;           /* most graphs have one */
     uint32_t  slab_count, slab_room, slab_used;     /* used: nodes of the last slab */
     tp_err    failed;               /* first error of a builder, with `failure`; TP_ERR_NONE: none */
     char     *failure;              /* arena, may be NULL */

@@ -527,21 +527,22 @@ typedef struct making {
     PyObject *known;            /* borrowed dict: module -> the C side it got */
     PyObject *name;             /* borrowed: class -> name of the C class */
     PyObject *script;           /* borrowed: the class of modules that have a C side already */
+    PyObject *parameters, *buffers, *modules, *training, *hooks;    /* counted: names of attributes */
 } making;
 
 static PyObject *make_side(const making *with, PyObject *module);
 
 /* A dict of the module's members, counted. */
-static PyObject *members_of(PyObject *module, const char *name)
+static PyObject *members_of(PyObject *module, PyObject *name)
 {
-    PyObject *dict = PyObject_GetAttrString(module, name);
+    PyObject *dict = PyObject_GetAttr(module, name);
     if (!dict || PyDict_Check(dict))
         return dict;
     Py_DECREF(dict);
-    return PyErr_Format(PyExc_TypeError, "%s of a module must be a dict", name);
+    return PyErr_Format(PyExc_TypeError, "%U of a module must be a dict", name);
 }
 
-static bool add_tensors(tp_jit_module *m, PyObject *module, const char *dict, tp_jit_role role)
+static bool add_tensors(tp_jit_module *m, PyObject *module, PyObject *dict, tp_jit_role role)
 {
     PyObject *members = members_of(module, dict), *name, *value;
     Py_ssize_t at = 0;
@@ -561,7 +562,7 @@ static bool add_tensors(tp_jit_module *m, PyObject *module, const char *dict, tp
 
 static bool add_children(const making *with, tp_jit_module *m, PyObject *module)
 {
-    PyObject *children = members_of(module, "_modules"), *name, *child;
+    PyObject *children = members_of(module, with->modules), *name, *child;
     Py_ssize_t at = 0;
     bool ok = children;
     while (ok && PyDict_Next(children, &at, &name, &child)) {
@@ -577,9 +578,9 @@ static bool add_children(const making *with, tp_jit_module *m, PyObject *module)
     return ok;
 }
 
-static bool add_training(tp_jit_module *m, PyObject *module)
+static bool add_training(const making *with, tp_jit_module *m, PyObject *module)
 {
-    PyObject *training = PyObject_GetAttrString(module, "training");
+    PyObject *training = PyObject_GetAttr(module, with->training);
     tp_value v;
     bool ok = training && face_jit_to_value(training, &v);
     if (ok && !(ok = tp_jit_module_set(m, "training", TP_JIT_ATTRIBUTE, v)))
@@ -592,7 +593,7 @@ static bool add_training(tp_jit_module *m, PyObject *module)
 
 static PyObject *fresh_side(const making *with, PyObject *module)
 {
-    PyObject *hooks = PyObject_GetAttrString(module, "_backward_hooks");
+    PyObject *hooks = PyObject_GetAttr(module, with->hooks);
     int hooked = hooks ? PyObject_IsTrue(hooks) : -1;
     Py_XDECREF(hooks);
     if (hooked > 0)
@@ -603,8 +604,8 @@ static PyObject *fresh_side(const making *with, PyObject *module)
     if (!side || PyDict_SetItem(with->known, module, side) < 0)
         Py_CLEAR(side);
     tp_jit_module *m = side ? face_jit_module_of(side) : NULL;
-    if (m && add_tensors(m, module, "_parameters", TP_JIT_PARAMETER) && add_tensors(m, module, "_buffers", TP_JIT_BUFFER) &&
-        add_training(m, module) && add_children(with, m, module))
+    if (m && add_tensors(m, module, with->parameters, TP_JIT_PARAMETER) && add_tensors(m, module, with->buffers, TP_JIT_BUFFER) &&
+        add_training(with, m, module) && add_children(with, m, module))
         return side;
     Py_XDECREF(side);
     return NULL;
@@ -636,9 +637,17 @@ static PyObject *make_module(PyObject *unused, PyObject *args)
     making with = { 0 };
     PyObject *module, *side = NULL;
     (void)unused;
-    if (PyArg_ParseTuple(args, "OOO", &module, &with.name, &with.script) && (with.known = PyDict_New()))
+    if (PyArg_ParseTuple(args, "OOO", &module, &with.name, &with.script) && (with.known = PyDict_New()) &&
+        (with.parameters = PyUnicode_InternFromString("_parameters")) && (with.buffers = PyUnicode_InternFromString("_buffers")) &&
+        (with.modules = PyUnicode_InternFromString("_modules")) && (with.training = PyUnicode_InternFromString("training")) &&
+        (with.hooks = PyUnicode_InternFromString("_backward_hooks")))
         side = make_side(&with, module);
     Py_XDECREF(with.known);
+    Py_XDECREF(with.parameters);
+    Py_XDECREF(with.buffers);
+    Py_XDECREF(with.modules);
+    Py_XDECREF(with.training);
+    Py_XDECREF(with.hooks);
     return side;
 }
 
