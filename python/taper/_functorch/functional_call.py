@@ -7,13 +7,14 @@ from ..nn import Module
 @contextlib.contextmanager
 def _swapped(module, tensors, tie_weights, strict):
     """The module has these tensors while inside; what it had comes back whatever happens."""
-    parameters, buffers = {}, {}            # full name -> (dict that has the tensor, its name there)
+    places, parameters, buffers = {}, {}, {}            # full name -> the dict that has the tensor, and the tensor
     for path, owner in module.named_modules(remove_duplicate=False):
         prefix = path + "." if path else ""
         for place, found in ((owner._parameters, parameters), (owner._buffers, buffers)):
-            for name in place:
-                if place[name] is not None:
-                    found[prefix + name] = place, name
+            for name, tensor in place.items():
+                if tensor is not None:
+                    name = prefix + name
+                    found[name], places[name] = tensor, place
     named = {**parameters, **buffers}
     unexpected = [name for name in tensors if name not in named]
     missing = [name for name in named if name not in tensors]
@@ -23,20 +24,16 @@ def _swapped(module, tensors, tie_weights, strict):
     if unexpected:
         raise AttributeError(f"{type(module).__name__} has no attribute `{unexpected[0]}`")
     if tie_weights:                         # every name of a tensor that is given once gets the given one
-        identity = {name: id(place[last]) for name, (place, last) in named.items()}
-        if len(set(identity.values())) < len(identity):
-            by_identity = {identity[name]: tensor for name, tensor in tensors.items()}
-            tensors = {**{name: by_identity[t] for name, t in identity.items() if t in by_identity}, **tensors}
-    undo = []
+        if len(set(map(id, named.values()))) < len(named):
+            by_identity = {id(named[name]): tensor for name, tensor in tensors.items()}
+            tensors = {**{name: by_identity[id(t)] for name, t in named.items() if id(t) in by_identity}, **tensors}
     try:
         for name, tensor in tensors.items():
-            place, last = named[name]
-            undo.append((place, last, place[last]))
-            place[last] = tensor
+            places[name][name.rpartition(".")[2]] = tensor
         yield
     finally:
-        for place, last, before in reversed(undo):
-            place[last] = before
+        for name in tensors:
+            places[name][name.rpartition(".")[2]] = named[name]
 
 
 def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):

@@ -88,13 +88,15 @@ def _put_attr(value, to, field):
 
 
 def _assign_attrs(values, to, targets):
-    """Tensors under fresh plain names go straight into the module's dicts: a traced model has thousands of them."""
-    own, cls, parameters, buffers = to.__dict__, type(to), to._parameters, to._buffers
-    watched = _hooks._global_parameter_registration_hooks or _hooks._global_buffer_registration_hooks
+    """Tensors and modules under fresh plain names go straight into the module's dicts: a traced model has thousands of them."""
+    own, cls, parameters, buffers, modules = to.__dict__, type(to), to._parameters, to._buffers, to._modules
+    watched = (_hooks._global_parameter_registration_hooks or _hooks._global_buffer_registration_hooks
+               or _hooks._global_module_registration_hooks)
     for target in targets:
         value = values[target]
-        place = parameters if type(value) is Parameter and value.is_leaf else buffers if type(value) is Tensor else None
-        fresh = not (target in own or target in parameters or target in buffers or target in to._modules or hasattr(cls, target))
+        place = parameters if type(value) is Parameter and value.is_leaf else buffers if type(value) is Tensor \
+            else modules if isinstance(value, Module) else None
+        fresh = not (target in own or target in parameters or target in buffers or target in modules or hasattr(cls, target))
         if place is not None and fresh and target and "." not in target and not watched:
             place[target] = value
         else:

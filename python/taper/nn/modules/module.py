@@ -331,8 +331,15 @@ class Module(ModuleCalls, ModuleState):
             memo.add(self)
         yield prefix, self
         for name, child in self._modules.items():
-            if child is not None:
-                yield from child.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+            if child is None:
+                continue
+            path = f"{prefix}.{name}" if prefix else name
+            if child._modules or type(child).named_modules is not Module.named_modules:
+                yield from child.named_modules(memo, path, remove_duplicate)
+            elif child not in memo:         # a leaf: no generator of its own
+                if remove_duplicate:
+                    memo.add(child)
+                yield path, child
 
     # --- whole-tree changes -----------------------------------------------------------------------------------------
 
