@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 Tensor = torch.Tensor
+_PLAIN = frozenset({bool, int, float, str, tuple})          # what is surely no member
 T_destination = TypeVar("T_destination", bound=dict)
 
 
@@ -42,10 +43,18 @@ def _class_text(cls):
     return cls.__name__ if module in ("builtins", "") else f"{module}.{cls.__name__}"
 
 
+def _has_attribute(module, name):
+    """hasattr, but an answer of no does not go through an exception: every member of every model asks."""
+    own, cls = module.__dict__, type(module)
+    known = (name in own or name in own.get("_parameters", ()) or name in own.get("_buffers", ()) or name in module._modules
+             or hasattr(cls, name))
+    return hasattr(module, name) if known or cls.__getattr__ is not Module.__getattr__ else False
+
+
 def _check_name(module, kind, name, owner, dotted=""):
     if not isinstance(name, str):
         raise TypeError(f"{kind} name should be a string. Got {_class_text(type(name))}")
-    if hasattr(module, name) and name not in owner:
+    if name not in owner and _has_attribute(module, name):
         raise KeyError(f"attribute '{name}' already exists")
     if "." in name:
         raise KeyError(f'{kind} name can\'t contain "."{dotted}')
@@ -174,10 +183,11 @@ class Module(ModuleCalls, ModuleState):
 
     def __setattr__(self, name, value):
         own = self.__dict__
-        if type(value) is bool and name in own:         # `training`, of each module in a tree
+        parameters = own.get("_parameters")
+        if type(value) in _PLAIN and parameters is not None and not (
+                name in parameters or name in own.get("_buffers", ()) or name in own.get("_modules", ())):
             object.__setattr__(self, name, value)
             return
-        parameters = own.get("_parameters")
         if isinstance(value, Parameter):
             if parameters is None:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
