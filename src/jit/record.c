@@ -242,24 +242,29 @@ static tp_node *set_after(tp_graph *g, tp_node *n)
     return old;
 }
 
-/* The chain of prim::GetAttr that reads `path` (relative to the frame's module), each link once. */
-static tp_node *read_path(tp_jit_trace *t, frame *f, const char *path)
+/* The chain of prim::GetAttr that reads the path of `of` (relative to the frame's module), each link once. */
+static tp_node *read_path(tp_jit_trace *t, frame *f, tp_jit_value of)
 {
+    const char *path = t->values.item[of].path;
     size_t skip = *f->path ? strlen(f->path) + 1 : 0;
     tp_node *object = f->self;
     tp_text prefix = { 0 };
     for (const char *at = path + skip; object;) {
         size_t length = strcspn(at, ".");
-        prefix.length = 0;
-        tp_text_put(&prefix, path, (size_t)(at - path) + length);
-        tp_jit_value id = prefix.failed ? 0 : tp_jit_trace_path(t, tp_text_read(&prefix));
+        const char *upto = path;
+        tp_jit_value id = of;
+        if (at[length]) {
+            prefix.length = 0;
+            tp_text_put(&prefix, path, (size_t)(at - path) + length);
+            upto = tp_text_read(&prefix);
+            id = prefix.failed ? 0 : tp_jit_trace_path(t, upto);
+        }
         tp_node *known = id ? node_in(t, f, id) : NULL;
         if (known) {
             object = known;
         } else {
             tp_node *old = set_after(f->graph, object == f->self ? f->last_input : object);
-            const char *name = tp_text_read(&prefix) + (at - path);
-            object = id ? tp_jit_get_attr(f->graph, &f->names, object, name, tp_jit_module_type(t->root, tp_text_read(&prefix))) : NULL;
+            object = id ? tp_jit_get_attr(f->graph, &f->names, object, upto + (at - path), tp_jit_module_type(t->root, upto)) : NULL;
             f->graph->insert = old;
             if (object && !put_node(t, f, id, object))
                 object = NULL;
@@ -309,7 +314,7 @@ static tp_node *resolve(tp_jit_trace *t, frame *f, tp_jit_value id)
         return known;
     const value *v = &t->values.item[id];
     if (v->path)
-        return starts_with_path(v->path, f->path) ? read_path(t, f, v->path) : take_in(t, f, id);
+        return starts_with_path(v->path, f->path) ? read_path(t, f, id) : take_in(t, f, id);
     frame *inside = v->frame;
     while (inside->depth > f->depth + 1)
         inside = inside->parent;
