@@ -4,6 +4,18 @@ import contextlib
 from ..nn import Module
 
 
+def _tied(named, tensors):
+    """The given tensors, under every name of the one each stands for."""
+    given = {}                              # id of a member -> names under which it is given
+    for name in tensors:
+        if name in named:
+            given.setdefault(id(named[name]), []).append(name)
+    for names in given.values():
+        if any(tensors[name] is not tensors[names[0]] for name in names):
+            raise ValueError(f"functional_call got multiple values for keys {sorted(names)}, which are tied. Consider using tie_weights=False")
+    return {**{name: tensors[given[id(t)][0]] for name, t in named.items() if id(t) in given}, **tensors}
+
+
 @contextlib.contextmanager
 def _swapped(module, tensors, tie_weights, strict):
     """The module has these tensors while inside; what it had comes back whatever happens."""
@@ -17,16 +29,14 @@ def _swapped(module, tensors, tie_weights, strict):
                     found[name], places[name] = tensor, place
     named = {**parameters, **buffers}
     unexpected = [name for name in tensors if name not in named]
-    missing = [name for name in named if name not in tensors]
+    if tie_weights and len(set(map(id, named.values()))) < len(named):
+        tensors = _tied(named, tensors)
+    missing = [name for name in named if name not in tensors] if strict else []
     if strict and (unexpected or missing):
-        words = [f"Unexpected key(s): {', '.join(unexpected)}."] * bool(unexpected) + [f"Missing key(s): {', '.join(missing)}."] * bool(missing)
-        raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(module).__name__, "\n\t".join(words)))
+        words = [f"{kind} key(s): {', '.join(map(repr, sorted(names)))}." for kind, names in (("Unexpected", unexpected), ("Missing", missing)) if names]
+        raise RuntimeError("Error(s) in reparametrizing for {}:\n\t{}".format(type(module).__name__, "\n\t".join(words)))
     if unexpected:
         raise AttributeError(f"{type(module).__name__} has no attribute `{unexpected[0]}`")
-    if tie_weights:                         # every name of a tensor that is given once gets the given one
-        if len(set(map(id, named.values()))) < len(named):
-            by_identity = {id(named[name]): tensor for name, tensor in tensors.items()}
-            tensors = {**{name: by_identity[id(t)] for name, t in named.items() if id(t) in by_identity}, **tensors}
     try:
         for name, tensor in tensors.items():
             places[name][name.rpartition(".")[2]] = tensor

@@ -64,11 +64,13 @@ def _prepared(leaves, tracing_mode, allow_non_fake_inputs):
 
         env = ShapeEnv()
     mode = FakeTensorMode(allow_fallback_kernels=True, allow_non_fake_inputs=allow_non_fake_inputs, shape_env=env)
+    if not symbolic:
+        return [mode.from_tensor(leaf) if isinstance(leaf, _C.Tensor) else leaf for leaf in leaves], mode
     prepared = []
     for i, leaf in enumerate(leaves):
         if isinstance(leaf, _C.Tensor):
             leaf = mode.from_tensor(leaf, source=f"arg{i}")
-        elif symbolic and type(leaf) is int:
+        elif type(leaf) is int:
             leaf = mode.shape_env._symbol(leaf, f"arg{i}", -2**63, 2**63 - 1, False)
         prepared.append(leaf)
     return prepared, mode
