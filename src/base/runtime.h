@@ -69,7 +69,7 @@ typedef struct tp_thread {
     struct tp_mount *recorder;              /* trace: jit recorder */
     struct tp_mount *transforms;            /* trace: vmap, grad, jvp levels, innermost first */
     void    *autocast;                      /* trace: casting state */
-    void    *engine;                        /* grad: the backward run this thread works for */
+    void    *engine;                        /* grad: the tape node whose formula this thread runs */
     void    *saved_hooks;                   /* grad: pack and unpack hooks */
     void    *fake;                          /* trace: the fake mode */
     struct tp_capture *capture;             /* python/capture: the innermost entered, NULL: frames run as always */
@@ -77,6 +77,7 @@ typedef struct tp_thread {
     uintptr_t stack_end;                    /* python/capture: the lowest address of this thread's C stack; 0: not asked yet */
     void    *dying;                         /* grad: nodes whose last owner left, freed one after another */
     bool     burying;                       /* grad: the loop that frees them is running */
+    bool     saving;                        /* grad: a value is being kept for the backward */
     bool     end_noted;                     /* tp_thread_trim will run when the thread ends */
 } tp_thread;
 

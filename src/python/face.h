@@ -85,7 +85,7 @@ struct face_state {
              *name_getattribute;
     PyObject *usual_getattribute;   /* borrowed: object.__getattribute__ */
     struct fx_state {           /* fx.h: types, and what the package's fx registers */
-        PyTypeObject *node, *graph, *nodes, *nodes_iterator, *users, *insert_point;    /* counted */
+        PyTypeObject *node, *graph, *nodes, *nodes_iterator, *users, *insert_point, *plan;     /* counted */
         PyObject *graph_class;      /* counted: fx.Graph; NULL until fx is imported, as the ones below */
         PyObject *list, *dict;      /* counted: immutable_list, immutable_dict */
         PyObject *side_effects;     /* counted: set of callables that may not be dropped */
@@ -157,6 +157,7 @@ bool face_is_sym(PyObject *o);
 tp_value face_sym_value(PyObject *o);                   /* of one for which face_is_sym holds; lives as long as it */
 bool face_sym_int(PyObject *o, int64_t *out);           /* specialises, with a guard; false: exception set */
 bool face_sym_truth(PyObject *o, bool *answer);         /* the same of a condition */
+tp_shape_env *face_env_of(PyObject *o);                 /* of a ShapeEnv; borrowed */
 PyObject *face_shape_env(tp_shape_env *env);            /* None: Python does not know it */
 bool face_sym_init(PyObject *module);
 bool face_fake_init(PyObject *module);
@@ -278,7 +279,17 @@ bool face_unbox_results(const tp_op *op, PyObject *given, tp_value *result);   /
 bool face_ops_init(PyObject *module);               /* ops_namespace.c: torch.ops */
 const char *face_node_title(const char *full);         /* autograd.c: a node's name without its namespace */
 bool face_make_fx_init(PyObject *module);              /* make_fx.c */
+bool face_program_write_init(PyObject *module);        /* program_write.c */
+/* The function of a decomposition table (dict) for this op, called as Python would call it. 1: done; 0: none; -1: failed. */
+int face_decompose(PyObject *table, const tp_op *op, const tp_value *arg, tp_value *result);
+struct tp_recorder;
+PyObject *face_constants(const struct tp_recorder *r);  /* dict: name -> tensor */
+bool face_export_init(PyObject *module);                /* export.c: torch.export */
+struct tp_signature;
+const struct tp_signature *face_signature_of(PyObject *capsule);   /* of _export_signature; NULL: exception set */
+bool face_export_program_init(PyObject *module);        /* export_program.c: .pt2 */
 bool face_transforms_init(PyObject *module);           /* transforms.c: torch.func */
+bool face_aot_init(PyObject *module);                  /* aot.c */
 bool face_op_table_init(PyObject *module);             /* op_table.c */
 bool face_module_is_plain(PyObject *module);         /* no hook of its own, none for all modules */
 bool face_module_call_init(PyObject *module);          /* module_call.c */

@@ -13,11 +13,9 @@ typedef struct tracing {
 
 /* ---- the host of a recorder ---- */
 
-/* The function of the table for this op, called as Python would call it. */
-static int decompose(void *context, const tp_op *op, const tp_value *arg, tp_value *result)
+int face_decompose(PyObject *table, const tp_op *op, const tp_value *arg, tp_value *result)
 {
-    const tracing *t = context;
-    PyObject *overload = face_overload(op), *function = overload ? PyDict_GetItemWithError(t->table, overload) : NULL;
+    PyObject *overload = face_overload(op), *function = overload ? PyDict_GetItemWithError(table, overload) : NULL;
     PyObject *args = NULL, *kwargs = NULL, *given = NULL;
     int got = 0;
     Py_XDECREF(overload);
@@ -40,6 +38,11 @@ static int decompose(void *context, const tp_op *op, const tp_value *arg, tp_val
     if (got < 0)
         (void)face_foreign();
     return got;
+}
+
+static int decompose(void *context, const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    return face_decompose(((const tracing *)context)->table, op, arg, result);
 }
 
 static bool is_parameter(void *context, const tp_tensor *t)
@@ -83,8 +86,6 @@ static bool add_inputs(tp_recorder *r, PyObject *leaves, PyObject *names)
 }
 
 /* ---- the output ---- */
-static bool lower(tp_recorder *r, PyObject *o, tp_value *out);
-
 static bool lower_items(tp_recorder *r, PyObject *o, tp_value *out)
 {
     PyObject *const *item = PySequence_Fast_ITEMS(o);
@@ -94,7 +95,7 @@ static bool lower_items(tp_recorder *r, PyObject *o, tp_value *out)
         return face_raise();
     *out = (tp_value){ .tag = PyTuple_Check(o) ? TP_TUPLE : TP_LIST, .list = l };
     for (Py_ssize_t i = 0; i < count; i++)
-        if (!lower(r, item[i], &l->item[i])) {
+        if (!fx_lower(r, item[i], &l->item[i])) {
             tp_value_unref(*out);
             return false;
         }
@@ -111,7 +112,7 @@ static bool lower_dict(tp_recorder *r, PyObject *o, tp_value *out)
         return face_raise();
     *out = (tp_value){ .tag = TP_DICT, .list = l };
     for (; PyDict_Next(o, &at, &key, &value) && i + 1 < l->count; i += 2)
-        if (!lower(r, key, &l->item[i]) || !lower(r, value, &l->item[i + 1])) {
+        if (!fx_lower(r, key, &l->item[i]) || !fx_lower(r, value, &l->item[i + 1])) {
             tp_value_unref(*out);
             return false;
         }
@@ -119,7 +120,7 @@ static bool lower_dict(tp_recorder *r, PyObject *o, tp_value *out)
 }
 
 /* What the function gave, tensors and symbols as the nodes they are. */
-static bool lower(tp_recorder *r, PyObject *o, tp_value *out)
+bool fx_lower(tp_recorder *r, PyObject *o, tp_value *out)
 {
     *out = tp_none();
     if (face_is_tensor(o) || face_is_sym(o)) {
@@ -138,14 +139,14 @@ static bool lower(tp_recorder *r, PyObject *o, tp_value *out)
 static bool add_output(tp_recorder *r, PyObject *given)
 {
     tp_value v;
-    if (!lower(r, given, &v))
+    if (!fx_lower(r, given, &v))
         return false;
     bool ok = tp_record_output(r, v) && tp_graph_check(tp_recorder_graph(r));
     tp_value_unref(v);
     return ok || face_raise();
 }
 
-static PyObject *constants_of(const tp_recorder *r)
+PyObject *face_constants(const tp_recorder *r)
 {
     PyObject *dict = PyDict_New();
     for (size_t i = 0; dict && i < tp_recorder_constant_count(r); i++) {
@@ -166,7 +167,7 @@ static PyObject *finish(tp_recorder *r, PyObject *given, bool flatten)
     PyObject *leaves = flatten ? PyList_New(0) : Py_NewRef(given), *spec = NULL, *constants = NULL, *graph = NULL;
     if (leaves)
         spec = flatten ? face_tree_flatten(given, NULL, leaves) : Py_NewRef(Py_None);
-    if (spec && add_output(r, leaves) && (constants = constants_of(r)))
+    if (spec && add_output(r, leaves) && (constants = face_constants(r)))
         graph = fx_wrap_graph(tp_recorder_graph(r));
     Py_XDECREF(leaves);
     if (graph)

@@ -46,6 +46,7 @@ def tell():
     _C._capture._configure({
         "unsupported": exc.Unsupported,
         "failed": exc.BackendCompilerFailed,
+        "recompiled": exc.RecompileError,
         "module": nn.Module,
         "opened": (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict),
         "recorded": _recorded(),

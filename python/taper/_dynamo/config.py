@@ -61,8 +61,8 @@ class _Settings(types.ModuleType):
         if name not in _names and not name.startswith("__"):
             raise AttributeError(f"{__name__}.{name} does not exist")
         super().__setattr__(name, value)
-        if name == "cache_size_limit":
-            _C._capture._set_limit(value)
+        if name in ("cache_size_limit", "accumulated_cache_size_limit", "error_on_recompile"):
+            _C._capture._set_limits(cache_size_limit, accumulated_cache_size_limit, error_on_recompile)
 
 
 _names = {name for name in globals() if not name.startswith("_")}

@@ -70,8 +70,8 @@ static PyObject *from_class(capture *c, PyObject *o, PyObject *name, PyObject *m
         Py_XDECREF(get);
         return value;
     }
-    PyObject *get = type->tp_descr_get ? _PyType_Lookup(type, PyUnicode_InternFromString("__get__")) : NULL;
-    if (get && PyFunction_Check(get)) {         /* a descriptor of the user's */
+    PyObject *get = capture_method(member, "__get__");
+    if (get) {                                  /* a descriptor of the user's */
         PyObject *args = PyTuple_Pack(3, member, o, (PyObject *)Py_TYPE(o)), *value = args ? capture_call(c, get, args, NULL) : NULL;
         Py_XDECREF(args);
         return value;
@@ -236,13 +236,8 @@ PyObject *capture_load_attribute(capture *c, PyObject *o, PyObject *name)
         return inside;
     }
     PyTypeObject *type = Py_TYPE(o);
-    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) {          /* functions, lists, strings: C knows no secrets of ours */
-        if (capture_is_outside(c, o) && PyFunction_Check(o)) {
-            PyObject *value = PyObject_GetAttr(o, name);
-            return value;
-        }
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE))            /* functions, lists, strings: C keeps no secrets from us */
         return PyObject_GetAttr(o, name);
-    }
     PyObject *custom = capture_method(o, "__getattribute__");
     if (custom)
         return capture_unsupported("a class with __getattribute__, %s", type->tp_name);

@@ -81,7 +81,9 @@ typedef struct capture_words {
     PyObject *failed;               /* exception class: a back end failed */
     PyObject *compile_graph;        /* called with back end, graph, attributes, examples; gives what runs the graph */
     int       generation;           /* of reset() */
-    int       limit;                /* entries a code object may have */
+    PyObject *recompiled;           /* exception class: a second capture, where `strict` */
+    int       limit, total_limit;   /* entries a code object may have about the same modules, and in all */
+    bool      strict;
 } capture_words;
 capture_words *capture_the_words(void);     /* NULL: torch._dynamo was not imported yet */
 

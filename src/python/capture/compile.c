@@ -342,10 +342,40 @@ static bool tell_failure(compiled *f, PyObject *reason)
     return done;
 }
 
+/* Would the entry be about the very modules of this call? Entries of other instances do not count against the limit. */
+static bool is_about(const entry *e, const call_state *call)
+{
+    size_t count = e->sources.path.count;
+    PyObject **values = tp_alloc_zero((count + 1) * sizeof *values);
+    bool same = values;
+    for (size_t i = 0; same && i < e->sources.guard.count; i++) {
+        const guard *g = &e->sources.guard.item[i];
+        if (g->kind == GUARD_ID && PyObject_IsInstance(g->object, face.capture_words->module) == 1)
+            same = tp_source_value(&e->sources, g->source, call, values) == g->object;
+    }
+    for (size_t i = 0; values && i < count; i++)
+        Py_XDECREF(values[i]);
+    tp_free(values);
+    PyErr_Clear();
+    return same;
+}
+
+static int count_about(const code_entries *all, const compiled *f, const call_state *call)
+{
+    int count = 0;
+    for (const entry *e = all->first; e; e = e->next)
+        count += e->backend == f->backend && is_about(e, call);
+    return count;
+}
+
 /* Captures, then runs what was captured. */
 static PyObject *call_new(compiled *f, code_entries *all, const call_state *call, PyObject *const *slot)
 {
-    if (all->count >= face.capture_words->limit)
+    int about = all->first ? count_about(all, f, call) : 0;
+    if (about && face.capture_words->strict)
+        return PyErr_Format(face.capture_words->recompiled, "Recompiling function %U in %U:%d", ((PyFunctionObject *)f->function)->func_name,
+                            ((PyCodeObject *)PyFunction_GET_CODE(f->function))->co_filename, ((PyCodeObject *)PyFunction_GET_CODE(f->function))->co_firstlineno);
+    if (about >= face.capture_words->limit || all->count >= face.capture_words->total_limit)
         return call_plainly(f, slot);
     entry *e = make_entry(f, call, slot);
     if (!e) {
@@ -527,7 +557,7 @@ static PyObject *configure(PyObject *module, PyObject *words)
 {
     static const struct { const char *name; size_t at; } rows[] = {
 #define ROW(field) { #field, offsetof(capture_words, field) }
-        ROW(unsupported), ROW(failed), ROW(module), ROW(opened), ROW(recorded), ROW(contexts), ROW(breaks), ROW(operators), ROW(comparisons),
+        ROW(unsupported), ROW(failed), ROW(recompiled), ROW(module), ROW(opened), ROW(recorded), ROW(contexts), ROW(breaks), ROW(operators), ROW(comparisons),
         ROW(getitem), ROW(setitem), ROW(neg), ROW(pos), ROW(invert), ROW(getattr), ROW(set_grad_enabled), ROW(partial), ROW(compile_graph),
 #undef ROW
     };
@@ -535,7 +565,10 @@ static PyObject *configure(PyObject *module, PyObject *words)
     capture_words *w = face.capture_words ? face.capture_words : PyMem_Calloc(1, sizeof *w);
     if (!w)
         return PyErr_NoMemory();
-    w->limit = w->limit ? w->limit : 8;
+    if (!face.capture_words) {
+        w->limit = 8;
+        w->total_limit = 256;
+    }
     for (size_t i = 0; i < TP_COUNT(rows); i++) {
         PyObject *value = PyDict_Check(words) ? PyDict_GetItemString(words, rows[i].name) : NULL;
         PyObject **field = (PyObject **)(void *)((char *)w + rows[i].at);
@@ -558,21 +591,25 @@ static PyObject *reset(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *set_limit(PyObject *module, PyObject *limit)
+/* _set_limits(entries about the same modules, all entries of a code object, raise instead of capturing again) */
+static PyObject *set_limits(PyObject *module, PyObject *args)
 {
+    int limit, total, strict;
     (void)module;
-    long value = PyLong_AsLong(limit);
-    if (value == -1 && PyErr_Occurred())
+    if (!PyArg_ParseTuple(args, "iip", &limit, &total, &strict))
         return NULL;
-    if (face.capture_words)
-        face.capture_words->limit = (int)value;
+    if (face.capture_words) {
+        face.capture_words->limit = limit;
+        face.capture_words->total_limit = total;
+        face.capture_words->strict = strict;
+    }
     Py_RETURN_NONE;
 }
 
 static PyMethodDef compile_functions[] = {
     { "_configure", configure, METH_O, "what torch._dynamo tells the capture" },
     { "_reset", reset, METH_NOARGS, "forgets all that was captured" },
-    { "_set_limit", set_limit, METH_O, "how many entries a code object may have" },
+    { "_set_limits", set_limits, METH_VARARGS, "how many entries a code object may have" },
     { 0 },
 };
 

@@ -284,4 +284,6 @@ class ModuleCalls:
         return None
 
     def _slow_forward(self, *input, **kwargs):
+        if _C._get_tracing_state() is None:
+            return self.forward(*input, **kwargs)
         return _C._jit_forward(self, *input, **kwargs)
