@@ -12,11 +12,16 @@ typedef struct tp_chunk {
     _Alignas(16) char data[];
 } tp_chunk;
 
-enum { FIRST = 4096 - sizeof(tp_chunk), LARGEST = 1 << 20 };
+enum { FIRST = 512 - sizeof(tp_chunk), LARGEST = 1 << 20 };         /* many arenas stay nearly empty: graphs of small modules */
 
 void tp_arena_init(tp_arena *a)
 {
     *a = (tp_arena){ 0 };
+}
+
+void tp_arena_lend(tp_arena *a, void *memory, size_t bytes)
+{
+    *a = (tp_arena){ .at = memory, .end = (char *)memory + bytes };
 }
 
 void tp_arena_fini(tp_arena *a)

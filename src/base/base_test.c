@@ -69,6 +69,27 @@ out:
     tp_text_map_fini(&m);
 }
 
+TP_TEST(text_map_in_an_arena)
+{
+    _Alignas(16) char lent[64];
+    tp_arena a;
+    tp_arena_lend(&a, lent, sizeof lent);
+    tp_text_map m = { .arena = &a };
+    uint64_t value = 0;
+    char key[16];
+    TP_EXPECT(tp_arena_take(&a, 20) == lent);
+    for (int i = 0; i < 100; i++) {
+        snprintf(key, sizeof key, "name%d", i);
+        const char *kept = tp_text_map_keep(&m, key, (uint64_t)i);
+        TP_NEED(kept);
+        TP_EXPECT(kept != key && strcmp(kept, key) == 0 && kept == tp_text_map_keep(&m, key, (uint64_t)i));
+    }
+    TP_EXPECT(m.count == 100 && tp_text_map_get(&m, "name77", &value) && value == 77);
+    TP_EXPECT(!tp_text_map_get(&m, "name100", &value));
+out:
+    tp_arena_fini(&a);
+}
+
 TP_TEST(text_grows)
 {
     tp_text t = { 0 };
@@ -175,7 +196,7 @@ TP_TEST(pool_survives_fork)
 }
 
 TP_TEST_MAIN(TP_SWEPT(arena_hands_out_aligned_memory), TP_SWEPT(arena_reset_keeps_a_chunk),
-             TP_SWEPT(map_finds_what_was_put), TP_SWEPT(text_map_keeps_its_own_strings), TP_SWEPT(text_grows),
+             TP_SWEPT(map_finds_what_was_put), TP_SWEPT(text_map_keeps_its_own_strings), TP_SWEPT(text_map_in_an_arena), TP_SWEPT(text_grows),
              TP_SWEPT(array_grows), TP_SWEPT(error_is_kept_until_cleared), TP_SWEPT(blocks_are_aligned_and_reused),
              TP_SWEPT(pool_runs_every_chunk_once),
              TP_SWEPT(pool_ranges_cover_every_chunk_once), TP_SWEPT(pool_survives_fork))

@@ -28,7 +28,7 @@ void tp_map_fini(tp_map *m)
 
 static bool grow(tp_map *m)
 {
-    tp_map wide = { .room = m->room ? m->room * 2 : 16, .count = m->count };
+    tp_map wide = { .room = m->room ? m->room * 2 : 8, .count = m->count };
     wide.slot = tp_alloc_array(wide.room, sizeof *wide.slot);
     wide.used = wide.slot ? tp_alloc_zero(wide.room) : NULL;
     if (!wide.used) {
@@ -94,40 +94,49 @@ static size_t find_text(const tp_text_map *m, const char *text, uint64_t hash)
 
 void tp_text_map_fini(tp_text_map *m)
 {
-    for (size_t i = 0; i < m->room; i++)
+    for (size_t i = 0; !m->arena && i < m->room; i++)
         tp_free(m->slot[i].text);
-    tp_free(m->slot);
-    *m = (tp_text_map){ 0 };
+    if (!m->arena)
+        tp_free(m->slot);
+    *m = (tp_text_map){ .arena = m->arena };
 }
 
 static bool grow_text(tp_text_map *m)
 {
-    tp_text_map wide = { .room = m->room ? m->room * 2 : 16, .count = m->count };
-    if (!(wide.slot = tp_alloc_zero(wide.room * sizeof *wide.slot)))
+    tp_text_map wide = { .room = m->room ? m->room * 2 : 8, .count = m->count, .arena = m->arena };
+    size_t bytes = wide.room * sizeof *wide.slot;
+    if (!(wide.slot = m->arena ? tp_arena_take(m->arena, bytes) : tp_alloc(bytes)))
         return false;
+    memset(wide.slot, 0, bytes);
     for (size_t i = 0; i < m->room; i++)
         if (m->slot[i].text)
             wide.slot[find_text(&wide, m->slot[i].text, m->slot[i].hash)] = m->slot[i];
-    tp_free(m->slot);
+    if (!m->arena)
+        tp_free(m->slot);
     *m = wide;
     return true;
 }
 
-bool tp_text_map_put(tp_text_map *m, const char *text, uint64_t value)
+const char *tp_text_map_keep(tp_text_map *m, const char *text, uint64_t value)
 {
     /* Names are mostly looked up to hear that they are free, which takes dozens of steps when slots are 7/8 full. */
     if ((m->count + 1) * 8 > m->room * 5 && !grow_text(m))
-        return false;
+        return NULL;
     uint64_t hash = tp_hash_text(text);
     struct tp_text_slot *s = &m->slot[find_text(m, text, hash)];
     if (!s->text) {
-        if (!(s->text = tp_alloc_text(text)))
-            return false;
+        if (!(s->text = m->arena ? tp_text_in(m->arena, text, strlen(text)) : tp_alloc_text(text)))
+            return NULL;
         s->hash = hash;
         m->count++;
     }
     s->value = value;
-    return true;
+    return s->text;
+}
+
+bool tp_text_map_put(tp_text_map *m, const char *text, uint64_t value)
+{
+    return tp_text_map_keep(m, text, value);
 }
 
 bool tp_text_map_get(const tp_text_map *m, const char *text, uint64_t *value)

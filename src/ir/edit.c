@@ -116,8 +116,8 @@ void tp_node_set_origin(tp_node *n, tp_origin *o)
 
 bool tp_node_set_name(tp_node *n, const char *name)
 {
-    char *kept = tp_text_in(&n->graph->arena, name, strlen(name));
-    if (!kept || !tp_text_map_put(&n->graph->names.used, name, 1))
+    const char *kept = tp_text_map_keep(&n->graph->names.used, name, 1);
+    if (!kept)
         return tp_fail_memory();
     n->name = kept;
     return true;

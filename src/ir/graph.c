@@ -8,7 +8,16 @@
 #include "ir/internal.h"
 #include "sym/env.h"
 
-enum { FIRST_SLAB = 16, LARGEST_SLAB = 4096 };
+/* jit.trace makes a graph for each small module: the first texts come with the graph, and neither that block nor the first
+ * slab reaches 1024 bytes, from where on glibc's malloc tidies up all it has before it answers. */
+enum { FIRST_SLAB = 6, DOUBLINGS = 9, LARGEST_SLAB = FIRST_SLAB << DOUBLINGS };
+typedef struct first_block {
+    tp_graph graph;
+    _Alignas(16) char text[(1008 - sizeof(tp_graph)) & ~(size_t)15];
+} first_block;
+static_assert(sizeof(first_block) < 1024 && FIRST_SLAB * sizeof(tp_node) < 1024, "small blocks");
+
+const char tp_nameless[] = "";
 
 const char *const tp_node_kind_names[] = {
     [TP_PLACEHOLDER] = "placeholder", [TP_GET_ATTR] = "get_attr",       [TP_CALL_FUNCTION] = "call_function",
@@ -50,11 +59,15 @@ void tp_origin_unref(tp_origin *o)
 /* ---- the graph ---- */
 tp_graph *tp_graph_new(void)
 {
-    tp_graph *g = tp_alloc_zero(sizeof *g);
-    if (!g)
+    first_block *block = tp_alloc(sizeof *block);
+    if (!block)
         return NULL;
+    tp_graph *g = memset(&block->graph, 0, sizeof block->graph);
     atomic_init(&g->refs, 1);
-    tp_arena_init(&g->arena);
+    tp_arena_lend(&g->arena, block->text, sizeof block->text);
+    g->names.used.arena = g->names.base.arena = &g->arena;
+    g->slab = &g->first_slab;
+    g->slab_room = 1;
     g->root.graph = g;
     g->root.kind = TP_ROOT;
     g->root.name = "";
@@ -82,7 +95,7 @@ static void node_fini(tp_node *n)
 
 static uint32_t slab_size(uint32_t index)
 {
-    return index < 8 ? FIRST_SLAB << index : LARGEST_SLAB;
+    return index < DOUBLINGS ? FIRST_SLAB << index : LARGEST_SLAB;
 }
 
 void tp_graph_unref(tp_graph *g)
@@ -95,9 +108,8 @@ void tp_graph_unref(tp_graph *g)
             node_fini(&g->slab[s][i]);
         tp_free(g->slab[s]);
     }
-    tp_free(g->slab);
-    tp_text_map_fini(&g->names.used);
-    tp_text_map_fini(&g->names.base);
+    if (g->slab != &g->first_slab)
+        tp_free(g->slab);
     tp_shape_env_unref(g->env);
     tp_arena_fini(&g->arena);
     tp_free(g);
@@ -127,10 +139,13 @@ static tp_node *node_take(tp_graph *g)
 {
     if (!g->slab_count || g->slab_used == slab_size(g->slab_count - 1)) {
         if (g->slab_count == g->slab_room) {
-            uint32_t room = g->slab_room ? 2 * g->slab_room : 8;
-            tp_node **slab = tp_realloc_array(g->slab, room, sizeof *slab);
+            bool own = g->slab != &g->first_slab;
+            uint32_t room = own ? 2 * g->slab_room : 8;
+            tp_node **slab = tp_realloc_array(own ? g->slab : NULL, room, sizeof *slab);
             if (!slab)
                 return NULL;
+            if (!own)
+                slab[0] = g->first_slab;
             g->slab = slab;
             g->slab_room = room;
         }
@@ -168,7 +183,7 @@ static bool target_keep(tp_graph *g, tp_target *t)
 static const char *name_for(tp_graph *g, tp_target target, const char *wish)
 {
     if (wish)
-        return tp_graph_name(g, wish);
+        return wish == tp_nameless ? wish : tp_graph_name(g, wish);
     tp_text made = { 0 };
     const char *name = tp_target_wish(target, &made) ? tp_graph_name(g, tp_text_read(&made)) : NULL;
     tp_text_fini(&made);
@@ -313,6 +328,8 @@ tp_graph *tp_graph_copy(const tp_graph *from)
         tp_graph_each(from, n) {
             if (!(ok = (c.map[n->id] = copy_node(g, n, &c))))
                 break;
+            if (n->name == tp_nameless)
+                continue;
             c.map[n->id]->name = tp_text_in(&g->arena, n->name, strlen(n->name));
             if (!(ok = c.map[n->id]->name))
                 break;

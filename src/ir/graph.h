@@ -83,10 +83,11 @@ struct tp_graph {
     uint32_t  live_count;           /* nodes in the ring */
     tp_arena  arena;
     struct tp_names {               /* the namespace, names.c; it never forgets a number */
-        tp_text_map used;           /* name -> 1 */
-        tp_text_map base;           /* stem -> last number given */
+        tp_text_map used;           /* arena: name -> 1 */
+        tp_text_map base;           /* arena: stem -> last number given */
     } names;
-    tp_node **slab;                 /* owned, each owned */
+    tp_node **slab;                 /* &first_slab, or owned; each owned */
+    tp_node  *first_slab;           /* most graphs have one */
     uint32_t  slab_count, slab_room, slab_used;     /* used: nodes of the last slab */
     tp_err    failed;               /* first error of a builder, with `failure`; TP_ERR_NONE: none */
     char     *failure;              /* arena, may be NULL */
@@ -105,7 +106,9 @@ TP_API TP_CHECK bool tp_graph_append(tp_graph *g, const tp_graph *from, tp_node 
 TP_API TP_CHECK tp_graph *tp_graph_copy(const tp_graph *from);  /* output, names, facts, origins, meta handles and all */
 
 /* ---- building; NULL: the graph has failed ---- */
-/* Adds a node before the insertion point. Arguments are borrowed and counted; `name` is a wish, NULL: from the target. */
+/* Adds a node before the insertion point. Arguments are borrowed and counted; `name` is a wish, NULL: from the target,
+ * tp_nameless: none, in graphs whose values have names of their own. */
+TP_API extern const char tp_nameless[];                     /* "" */
 TP_API tp_node *tp_node_new(tp_graph *g, tp_node_kind kind, tp_target target, const tp_value *arg, uint32_t arg_count,
                             uint32_t keyword_count, const char *name);
 TP_API tp_node *tp_graph_placeholder(tp_graph *g, const char *name);

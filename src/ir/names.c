@@ -1,7 +1,8 @@
 /* names.c - names of nodes, as FX gives them: what a target suggests, made unique, never a word of Python.
  *
  * A name is a stem, or a stem and a number after an underscore. One that is taken gets the stem's next number; numbers are
- * never given again, so a name in an old printout still means one node. */
+ * never given again, so a name in an old printout still means one node. A free name with a number sets the
+ * number that the next one of its stem comes after, also backwards. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,19 +96,20 @@ const char *tp_graph_name(tp_graph *g, const char *wish)
     if (room > sizeof few && !(name = tp_alloc(room)))
         return NULL;
     size_t length = make_legal(wish, name), at = number_at(name, length), stem_length = at < length ? at - 1 : length;
-    uint64_t number = at < length ? strtoull(name + at, NULL, 10) : 0, one;
+    uint64_t number = at < length ? strtoull(name + at, NULL, 10) : 0, last = number, any;
     char end = name[stem_length];
     name[stem_length] = 0;
-    if (!number)
-        (void)tp_text_map_get(&g->names.base, name, &number);
+    (void)tp_text_map_get(&g->names.base, name, &last);
     name[stem_length] = end;
-    bool taken = tp_text_map_get(&g->names.used, name, &one), ok = true;
+    bool taken = tp_text_map_get(&g->names.used, name, &any), ok = true;
     if (!taken && at == length && is_word(name))        /* noted as used, so that it is not looked for again */
         ok = taken = tp_text_map_put(&g->names.used, name, 1);
-    for (; taken; taken = tp_text_map_get(&g->names.used, name, &one))
+    if (taken || at == length)
+        number = last;
+    for (; taken; taken = tp_text_map_get(&g->names.used, name, &any))
         write_numbered(name, name, stem_length, ++number);
     const char *kept = NULL;
-    if (ok && tp_text_map_put(&g->names.used, name, 1) && (kept = tp_text_in(&g->arena, name, strlen(name)))) {
+    if (ok && (kept = tp_text_map_keep(&g->names.used, name, 1))) {
         name[stem_length] = 0;
         if (!tp_text_map_put(&g->names.base, name, number))
             kept = NULL;

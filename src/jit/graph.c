@@ -145,25 +145,23 @@ tp_dtype tp_jit_dtype_numbered(int64_t number)
 }
 
 /* ---- builders ---- */
-/* FX's name of the node plays no part here: any will do, and a common stem costs one counter. */
-static const char stem[] = "v";
 
 tp_node *tp_jit_input(tp_graph *g, tp_jit_names *names, const char *name, tp_jit_type *type)
 {
-    tp_node *n = tp_node_new(g, TP_PLACEHOLDER, tp_target_name(name ? name : stem), NULL, 0, 0, name ? name : stem);
+    tp_node *n = tp_node_new(g, TP_PLACEHOLDER, tp_target_name(name ? name : "v"), NULL, 0, 0, tp_nameless);
     n = annotate(n, names, type);
     return n && (!name || tp_jit_rename(names, n, name)) ? n : NULL;
 }
 
 tp_node *tp_jit_call(tp_graph *g, tp_jit_names *names, const tp_op *op, const tp_value *arg, uint32_t count, tp_jit_type *type)
 {
-    return annotate(tp_node_new(g, TP_CALL_FUNCTION, tp_target_op(op), arg, count, 0, stem), names, type);
+    return annotate(tp_node_new(g, TP_CALL_FUNCTION, tp_target_op(op), arg, count, 0, tp_nameless), names, type);
 }
 
 tp_node *tp_jit_prim(tp_graph *g, tp_jit_names *names, const char *kind, const tp_value *arg, uint32_t count, uint32_t keywords,
                      tp_jit_type *type)
 {
-    return annotate(tp_node_new(g, TP_CALL_FUNCTION, tp_target_name(kind), arg, count, keywords, stem), names, type);
+    return annotate(tp_node_new(g, TP_CALL_FUNCTION, tp_target_name(kind), arg, count, keywords, tp_nameless), names, type);
 }
 
 bool tp_jit_attr(tp_value pair[2], const char *name, tp_value v)
@@ -234,4 +232,10 @@ tp_node *tp_jit_get_attr(tp_graph *g, tp_jit_names *names, tp_node *self, const 
     tp_node *n = tp_jit_prim(g, names, "prim::GetAttr", arg, 1, 1, type);
     tp_values_unref(arg + 1, 2);
     return n && tp_jit_rename(names, n, name) ? n : NULL;
+}
+
+tp_node *tp_jit_output(tp_graph *g, const tp_node *result)
+{
+    tp_value v = tp_of_node(result);
+    return result ? tp_node_new(g, TP_OUTPUT, tp_target_name("output"), &v, 1, 0, tp_nameless) : NULL;
 }

@@ -48,6 +48,7 @@ TP_API tp_node *tp_jit_prim(tp_graph *g, tp_jit_names *names, const char *kind, 
 TP_API tp_node *tp_jit_constant(tp_graph *g, tp_jit_names *names, tp_value v, tp_jit_type *type);  /* type NULL: from the value */
 TP_API tp_node *tp_jit_result(tp_graph *g, tp_jit_names *names, tp_node *of, uint32_t index, tp_jit_type *type);
 TP_API tp_node *tp_jit_get_attr(tp_graph *g, tp_jit_names *names, tp_node *self, const char *name, tp_jit_type *type);
+TP_API tp_node *tp_jit_output(tp_graph *g, const tp_node *result);          /* NULL: also when there is no result */
 /* Gives a value its name; the one that had it gets a number behind it. */
 TP_API TP_CHECK bool tp_jit_rename(tp_jit_names *names, tp_node *n, const char *name);
 TP_API TP_CHECK bool tp_jit_retype(tp_node *n, tp_jit_type *type);          /* takes */

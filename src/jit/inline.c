@@ -182,7 +182,7 @@ tp_graph *tp_jit_inline(const tp_graph *g, const tp_jit_module *self)
                 break;
         }
     object result = { 0 };
-    ok = ok && copy_into(&in, g, arg.item, (uint32_t)arg.count, &result, 0) && result.node && tp_graph_output(in.out, tp_of_node(result.node)) &&
+    ok = ok && copy_into(&in, g, arg.item, (uint32_t)arg.count, &result, 0) && result.node && tp_jit_output(in.out, result.node) &&
          tp_jit_eliminate_dead(in.out);
     tp_array_fini(&arg);
     tp_jit_names_fini(&in.names);

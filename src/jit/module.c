@@ -109,10 +109,28 @@ tp_jit_function *tp_jit_as_function(tp_value v)
     return v.tag == TP_HANDLE && v.handle->type == &function_type ? (tp_jit_function *)(void *)v.handle : NULL;
 }
 
+enum { FEW_SLOTS = 8 };             /* up to so many are looked through: most modules have three */
+
 tp_jit_slot *tp_jit_module_slot(const tp_jit_module *m, const char *name)
 {
     uint64_t at;
+    for (size_t i = 0; !m->index.count && i < m->slot.count; i++)
+        if (strcmp(m->slot.item[i].name, name) == 0)
+            return &m->slot.item[i];
     return tp_text_map_get(&m->index, name, &at) ? &m->slot.item[at] : NULL;
+}
+
+/* The slot at the end is in the index too, once there is one. */
+static bool note_slot(tp_jit_module *m)
+{
+    size_t from = m->index.count;
+    for (size_t i = from; m->slot.count > FEW_SLOTS && i < m->slot.count; i++)
+        if (!tp_text_map_put(&m->index, m->slot.item[i].name, i)) {
+            if (!from)
+                tp_text_map_fini(&m->index);
+            return false;
+        }
+    return true;
 }
 
 bool tp_jit_module_set(tp_jit_module *m, const char *name, tp_jit_role role, tp_value v)
@@ -128,8 +146,11 @@ bool tp_jit_module_set(tp_jit_module *m, const char *name, tp_jit_role role, tp_
         return true;
     }
     tp_jit_slot fresh = { .name = tp_alloc_text(name), .role = (uint8_t)role, .value = kept };
-    if (fresh.name && tp_text_map_put(&m->index, name, m->slot.count) && tp_array_push(&m->slot, fresh))
-        return true;
+    if (fresh.name && tp_array_push(&m->slot, fresh)) {
+        if (note_slot(m))
+            return true;
+        m->slot.count--;
+    }
     tp_free(fresh.name);
     tp_value_unref(kept);
     return false;

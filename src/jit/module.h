@@ -39,7 +39,7 @@ typedef struct tp_jit_module {
     tp_handle handle;               /* first */
     char     *type_name;            /* owned: "__torch__.torch.nn.modules.linear.Linear" */
     tp_array(tp_jit_slot) slot;
-    tp_text_map index;              /* name -> place in `slot`; slots are never removed */
+    tp_text_map index;              /* name -> place in `slot`, empty while there are few; slots are never removed */
     tp_array(tp_jit_function *) method;     /* each counted */
 } tp_jit_module;
 

@@ -630,7 +630,7 @@ static bool statement(parser *p, bool *returned)
     item v;
     if (take(p, "return")) {
         *returned = true;
-        return expression(p, &v) && tp_graph_output(p->graph, tp_of_node(v.node));
+        return expression(p, &v) && tp_jit_output(p->graph, v.node);
     }
     if (take(p, "if") || take(p, "for") || take(p, "while"))
         return tp_fail(TP_ERR_UNIMPLEMENTED, "TorchScript with control flow is not implemented in Taper yet");
@@ -722,7 +722,7 @@ static tp_jit_function *parse_def(parser *p)
         return fail_at(p, "a function that gives a value has no return"), NULL;
     if (!returned) {
         item none;
-        if (!constant(p, tp_none(), &none) || !tp_graph_output(p->graph, tp_of_node(none.node)))
+        if (!constant(p, tp_none(), &none) || !tp_jit_output(p->graph, none.node))
             return NULL;
     }
     return tp_jit_function_new(name, p->graph, method);

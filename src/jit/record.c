@@ -8,15 +8,13 @@
 
 typedef struct frame {
     struct frame *parent;           /* borrowed, NULL: the root */
-    uint32_t   depth;
-    char      *path;                /* owned: of its module in the root, "" for the root */
+    uint32_t   depth, index;        /* how far inside; which of the trace's frames */
+    char      *path;                /* arena: of its module in the root, "" for the root */
     tp_graph  *graph;               /* counted */
     tp_jit_names names;
     tp_node   *self;                /* NULL: a function */
     tp_node   *last_input;          /* attributes are read after it; NULL: none yet */
     tp_node   *call;                /* in the parent's graph */
-    tp_map     local;               /* value -> its node here */
-    tp_text_map attribute;          /* path -> node here */
     tp_array(tp_jit_value) inputs;  /* what comes from outside, in order */
     tp_array(tp_node *) outputs;    /* nodes here that others read */
     tp_array(tp_node *) results;    /* and the nodes that read them in the parent */
@@ -25,7 +23,7 @@ typedef struct frame {
 typedef struct value {
     frame   *frame;                 /* borrowed, NULL: an attribute */
     tp_node *node;                  /* in that frame */
-    char    *path;                  /* owned: of an attribute */
+    const char *path;               /* arena: of an attribute */
 } value;
 
 struct tp_jit_trace {
@@ -34,11 +32,13 @@ struct tp_jit_trace {
     tp_jit_module *root;            /* counted, may be NULL */
     bool       flat, force_outplace, running;
     frame     *top;                 /* borrowed: the frame calls are written to */
-    tp_array(frame *) frames;       /* each owned; the first is the root */
+    tp_array(frame *) frames;       /* each in the arena, its contents owned; the first is the root */
     tp_array(value) values;         /* [0] is not used */
     tp_array(tp_tensor *) held;     /* each counted */
     tp_map     tensors;             /* address -> value */
+    tp_map     nodes;               /* frame and value -> the value's node in that frame, see `here` */
     tp_text_map paths;              /* path -> value */
+    tp_arena   arena;               /* what lives as long as the trace: a model has thousands of frames */
     tp_jit_names self_names;        /* `self` of all frames: PyTorch numbers them together */
 };
 
@@ -53,37 +53,55 @@ static void *graph_failed(const tp_graph *g)
 }
 
 /* ---- frames ---- */
-static void frame_free(frame *f)
+static void frame_fini(frame *f)
 {
-    if (!f)
-        return;
-    tp_free(f->path);
     tp_graph_unref(f->graph);
-    tp_jit_names_fini(&f->names);
-    tp_map_fini(&f->local);
-    tp_text_map_fini(&f->attribute);
     tp_array_fini(&f->inputs);
     tp_array_fini(&f->outputs);
     tp_array_fini(&f->results);
-    tp_free(f);
+}
+
+static void names_in(tp_arena *a, tp_jit_names *names)
+{
+    names->holder.arena = names->counter.arena = a;
 }
 
 static frame *frame_new(tp_jit_trace *t, frame *parent, const char *path)
 {
-    frame *f = tp_alloc_zero(sizeof *f);
-    bool ok = f && (f->path = tp_alloc_text(path)) && (f->graph = tp_graph_new());
+    frame *f = tp_arena_take(&t->arena, sizeof *f);
+    if (!f)
+        return NULL;
+    *f = (frame){ .parent = parent, .depth = parent ? parent->depth + 1 : 0, .index = (uint32_t)t->frames.count };
+    names_in(&t->arena, &f->names);
+    bool ok = (f->path = tp_text_in(&t->arena, path, strlen(path))) && (f->graph = tp_graph_new());
     if (ok && t->root && !t->flat) {
         f->self = tp_jit_input(f->graph, &f->names, NULL, tp_jit_module_type(t->root, path));
         ok = f->self && tp_jit_rename(&t->self_names, f->self, "self");
         f->last_input = f->self;
     }
     if (!ok || !tp_array_push(&t->frames, f)) {
-        frame_free(f);
+        frame_fini(f);
         return NULL;
     }
-    f->parent = parent;
-    f->depth = parent ? parent->depth + 1 : 0;
     return f;
+}
+
+/* The key of a value in a frame: one map for all, since most frames know a handful. */
+static uint64_t here(const frame *f, tp_jit_value id)
+{
+    return (uint64_t)f->index << 32 | id;
+}
+
+static bool put_node(tp_jit_trace *t, const frame *f, tp_jit_value id, tp_node *n)
+{
+    return tp_map_put(&t->nodes, here(f, id), (uint64_t)(uintptr_t)n);
+}
+
+/* NULL: the frame does not know the value yet. */
+static tp_node *node_in(const tp_jit_trace *t, const frame *f, tp_jit_value id)
+{
+    uint64_t known;
+    return tp_map_get(&t->nodes, here(f, id), &known) ? (tp_node *)(uintptr_t)known : NULL;
 }
 
 /* ---- the trace ---- */
@@ -97,6 +115,9 @@ tp_jit_trace *tp_jit_trace_new(const tp_jit_host *host, tp_jit_module *root, boo
     t->root = root;
     t->flat = flat;
     t->force_outplace = force_outplace;
+    tp_arena_init(&t->arena);
+    names_in(&t->arena, &t->self_names);
+    t->paths.arena = &t->arena;
     if (root)
         tp_count_up(&root->handle.refs);
     if (tp_array_push(&t->values, (value){ 0 }) && (t->top = frame_new(t, NULL, "")))
@@ -111,17 +132,15 @@ void tp_jit_trace_free(tp_jit_trace *t)
         return;
     tp_jit_trace_stop(t);
     for (size_t i = 0; i < t->frames.count; i++)
-        frame_free(t->frames.item[i]);
-    for (size_t i = 0; i < t->values.count; i++)
-        tp_free(t->values.item[i].path);
+        frame_fini(t->frames.item[i]);
     for (size_t i = 0; i < t->held.count; i++)
         tp_tensor_unref(t->held.item[i]);
     tp_array_fini(&t->frames);
     tp_array_fini(&t->values);
     tp_array_fini(&t->held);
     tp_map_fini(&t->tensors);
-    tp_text_map_fini(&t->paths);
-    tp_jit_names_fini(&t->self_names);
+    tp_map_fini(&t->nodes);
+    tp_arena_fini(&t->arena);
     tp_jit_module_unref(t->root);
     tp_free(t);
 }
@@ -155,7 +174,7 @@ static tp_jit_value define(tp_jit_trace *t, frame *f, tp_node *n)
         return graph_failed(f->graph), 0;
     if (!tp_array_push(&t->values, ((value){ .frame = f, .node = n })))
         return 0;
-    return tp_map_put(&f->local, id, (uint64_t)(uintptr_t)n) ? id : 0;
+    return put_node(t, f, id, n) ? id : 0;
 }
 
 bool tp_jit_trace_bind(tp_jit_trace *t, tp_tensor *x, tp_jit_value v)
@@ -182,13 +201,9 @@ tp_jit_value tp_jit_trace_path(tp_jit_trace *t, const char *path)
     uint64_t known;
     if (tp_text_map_get(&t->paths, path, &known))
         return (tp_jit_value)known;
-    value v = { .path = tp_alloc_text(path) };
     tp_jit_value id = (tp_jit_value)t->values.count;
-    if (!v.path || !tp_array_push(&t->values, v)) {
-        tp_free(v.path);
-        return 0;
-    }
-    return tp_text_map_put(&t->paths, path, id) ? id : 0;
+    value v = { .path = tp_text_map_keep(&t->paths, path, id) };
+    return v.path && tp_array_push(&t->values, v) ? id : 0;
 }
 
 bool tp_jit_trace_attribute(tp_jit_trace *t, const char *path, tp_tensor *x)
@@ -227,29 +242,33 @@ static tp_node *set_after(tp_graph *g, tp_node *n)
     return old;
 }
 
-/* The chain of prim::GetAttr that reads `path` (relative to the frame's module), each link once. */
-static tp_node *read_path(tp_jit_trace *t, frame *f, const char *path)
+/* The chain of prim::GetAttr that reads the path of `of` (relative to the frame's module), each link once. */
+static tp_node *read_path(tp_jit_trace *t, frame *f, tp_jit_value of)
 {
+    const char *path = t->values.item[of].path;
     size_t skip = *f->path ? strlen(f->path) + 1 : 0;
     tp_node *object = f->self;
     tp_text prefix = { 0 };
     for (const char *at = path + skip; object;) {
         size_t length = strcspn(at, ".");
-        uint64_t known;
-        tp_text name = { 0 };
-        tp_text_put(&name, at, length);
-        prefix.length = 0;
-        tp_text_put(&prefix, path, (size_t)(at - path) + length);
-        if (tp_text_map_get(&f->attribute, tp_text_read(&prefix), &known)) {
-            object = (tp_node *)(uintptr_t)known;
+        const char *upto = path;
+        tp_jit_value id = of;
+        if (at[length]) {
+            prefix.length = 0;
+            tp_text_put(&prefix, path, (size_t)(at - path) + length);
+            upto = tp_text_read(&prefix);
+            id = prefix.failed ? 0 : tp_jit_trace_path(t, upto);
+        }
+        tp_node *known = id ? node_in(t, f, id) : NULL;
+        if (known) {
+            object = known;
         } else {
             tp_node *old = set_after(f->graph, object == f->self ? f->last_input : object);
-            object = tp_jit_get_attr(f->graph, &f->names, object, tp_text_read(&name), tp_jit_module_type(t->root, tp_text_read(&prefix)));
+            object = id ? tp_jit_get_attr(f->graph, &f->names, object, upto + (at - path), tp_jit_module_type(t->root, upto)) : NULL;
             f->graph->insert = old;
-            if (object && !tp_text_map_put(&f->attribute, tp_text_read(&prefix), (uint64_t)(uintptr_t)object))
+            if (object && !put_node(t, f, id, object))
                 object = NULL;
         }
-        tp_text_fini(&name);
         if (!at[length])
             break;
         at += length + 1;
@@ -267,7 +286,7 @@ static tp_node *take_in(tp_jit_trace *t, frame *f, tp_jit_value id)
     tp_node *old = set_after(f->graph, f->last_input);
     tp_node *n = tp_jit_input(f->graph, &f->names, tp_jit_note_of(outside)->name, tp_jit_type_ref(tp_jit_type_of(outside)));
     f->graph->insert = old;
-    if (!n || !tp_array_push(&f->inputs, id) || !tp_map_put(&f->local, id, (uint64_t)(uintptr_t)n))
+    if (!n || !tp_array_push(&f->inputs, id) || !put_node(t, f, id, n))
         return NULL;
     return f->last_input = n;
 }
@@ -283,21 +302,19 @@ static tp_node *take_out(tp_jit_trace *t, frame *f, frame *inside, tp_jit_value 
     tp_node *n = tp_jit_result(f->graph, &f->names, inside->call, (uint32_t)inside->outputs.count, tp_jit_simple(TP_JIT_ANY_TENSOR));
     f->graph->insert = old;
     if (!n || !tp_array_push(&inside->outputs, made) || !tp_array_push(&inside->results, n) ||
-        !tp_map_put(&f->local, id, (uint64_t)(uintptr_t)n))
+        !put_node(t, f, id, n))
         return NULL;
     return n;
 }
 
 static tp_node *resolve(tp_jit_trace *t, frame *f, tp_jit_value id)
 {
-    uint64_t known;
-    if (!id)
-        return NULL;
-    if (tp_map_get(&f->local, id, &known))
-        return (tp_node *)(uintptr_t)known;
+    tp_node *known = id ? node_in(t, f, id) : NULL;
+    if (!id || known)
+        return known;
     const value *v = &t->values.item[id];
     if (v->path)
-        return starts_with_path(v->path, f->path) ? read_path(t, f, v->path) : take_in(t, f, id);
+        return starts_with_path(v->path, f->path) ? read_path(t, f, id) : take_in(t, f, id);
     frame *inside = v->frame;
     while (inside->depth > f->depth + 1)
         inside = inside->parent;
@@ -697,7 +714,7 @@ static bool finish_outputs(frame *f)
     tp_graph *g = f->graph, *outer = f->parent->graph;
     uint32_t count = (uint32_t)f->outputs.count;
     if (count == 0)
-        return tp_jit_retype(f->call, tp_jit_simple(TP_JIT_NONE)) && tp_graph_output(g, tp_of_node(tp_jit_constant(g, &f->names, tp_none(), NULL)));
+        return tp_jit_retype(f->call, tp_jit_simple(TP_JIT_NONE)) && tp_jit_output(g, tp_jit_constant(g, &f->names, tp_none(), NULL));
     if (count == 1) {
         tp_node *one = f->results.item[0];
         if (tp_node_replace_uses(one, f->call, NULL, NULL) < 0)
@@ -710,7 +727,7 @@ static bool finish_outputs(frame *f)
         tp_jit_note_of(f->call)->name = name;
         tp_jit_note_of(f->call)->number = tp_jit_note_of(one)->number;
         tp_node_erase(one);
-        return tp_graph_output(g, tp_of_node(f->outputs.item[0]));
+        return tp_jit_output(g, f->outputs.item[0]);
     }
     tp_value *item = tp_alloc_array(count, sizeof *item);
     tp_jit_type **type = tp_alloc_array(count, sizeof *type);
@@ -721,7 +738,7 @@ static bool finish_outputs(frame *f)
     }
     tp_jit_type *tuple = ok ? tp_jit_tuple_new(type, count) : NULL;
     tp_node *made = tuple ? tp_jit_prim(g, &f->names, "prim::TupleConstruct", item, count, 0, tp_jit_type_ref(tuple)) : NULL;
-    ok = made && tp_graph_output(g, tp_of_node(made)) && tp_jit_retype(f->call, tp_jit_type_ref(tuple));
+    ok = made && tp_jit_output(g, made) && tp_jit_retype(f->call, tp_jit_type_ref(tuple));
     tp_node *old = set_after(outer, f->call);
     tp_node *unpack = ok ? several(f->parent, tp_jit_prim(outer, &f->parent->names, "prim::TupleUnpack", (tp_value[]){ tp_of_node(f->call) }, 1, 0, tuple), count) : NULL;
     outer->insert = old;
@@ -777,7 +794,7 @@ tp_graph *tp_jit_trace_finish(tp_jit_trace *t, tp_jit_value result)
     frame *root = t->frames.item[0];
     t->top = root;
     tp_node *n = result ? resolve(t, root, result) : tp_jit_constant(root->graph, &root->names, tp_none(), NULL);
-    if (!n || !tp_graph_output(root->graph, tp_of_node(n)))
+    if (!n || !tp_jit_output(root->graph, n))
         return graph_failed(root->graph);
     /* Inside out: what a frame takes in may become a result of another of its parent's frames. */
     for (size_t i = t->frames.count; i-- > 1;)

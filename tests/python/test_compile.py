@@ -2,6 +2,8 @@
 import collections
 import functools
 import gc
+import subprocess
+import sys
 import weakref
 
 import pytest
@@ -388,3 +390,12 @@ def test_methods_and_callable_objects():
     assert torch.equal(box.scale(x), x * 2)
     assert torch.equal(torch.compile(box)(x), x + 2)
     assert torch.equal(torch.compile(torch.add)(x, y), x + y)
+
+
+def test_the_first_call_imports_no_more_than_it_needs():
+    program = ("import sys, taper as torch\n"
+               "net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())\n"
+               "torch.compile(net)(torch.ones(1, 2))\n"
+               "print([m for m in ('inspect', 'dataclasses', 'json', 'taper.fx.proxy', 'torch.fx.proxy') if m in sys.modules])")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    assert done.stdout.strip() == "[]", done.stderr

@@ -137,3 +137,23 @@ def test_what_is_missing_says_so():
     for f in (vmap, jvp):
         with pytest.raises(NotImplementedError, match=f.__name__):
             f(lambda x: x)
+
+
+def test_functional_call_of_shared_tensors_and_what_it_leaves():
+    tied = taper.nn.Sequential(taper.nn.Linear(2, 2, bias=False), taper.nn.Linear(2, 2, bias=False))
+    tied[1].weight = tied[0].weight
+    mine, x, own = taper.eye(2) * 3, taper.ones(1, 2), tied[0].weight
+    assert functional_call(tied, {"0.weight": mine}, x).tolist() == [[9, 9]]
+    assert functional_call(tied, {"0.weight": mine}, x, strict=True).tolist() == [[9, 9]]
+    apart = {"0.weight": mine, "1.weight": taper.eye(2)}
+    assert functional_call(tied, apart, x, tie_weights=False).tolist() == [[3, 3]]
+    with pytest.raises(ValueError, match=r"multiple values for keys \['0.weight', '1.weight'\], which are tied. Consider using tie_weights=False"):
+        functional_call(tied, apart, x)
+    with pytest.raises(RuntimeError) as error:
+        functional_call(taper.nn.Linear(2, 2), {"no": mine, "nix": mine}, x, strict=True)
+    assert str(error.value) == "Error(s) in reparametrizing for Linear:\n\tUnexpected key(s): 'nix', 'no'.\n\tMissing key(s): 'bias', 'weight'."
+    assert functional_call(tied, {"0.weight": mine}, x, tie_weights=False).tolist() == functional_call(
+        tied, {"0.weight": mine, "1.weight": own}, x, tie_weights=False).tolist()
+    assert tied[0].weight is own and tied[1].weight is own
+    with pytest.raises(ValueError, match=r"\['0.weight'\] appeared in multiple dictionaries"):
+        functional_call(tied, ({"0.weight": mine}, {"0.weight": mine}), x)

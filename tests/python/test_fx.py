@@ -617,3 +617,59 @@ def test_concrete_trees():
     one = torch.ones(1)
     assert torch.equal(traced({"a": one, "b": [one]})["sum"], one + 1)
     assert torch.equal(fx.Interpreter(traced).run({"a": one, "b": [one]})["sum"], one + 1)
+
+
+def test_members_of_the_root_are_listed_once():
+    listed = []
+
+    class Root(nn.Module):
+        def __init__(self):
+            super().__init__()
+            for i in range(20):
+                setattr(self, f"p{i}", nn.Parameter(torch.zeros(2)))
+                self.register_buffer(f"b{i}", torch.zeros(2))
+
+        def named_parameters(self, *args, **kwargs):
+            listed.append("parameters")
+            return super().named_parameters(*args, **kwargs)
+
+        def named_buffers(self, *args, **kwargs):
+            listed.append("buffers")
+            return super().named_buffers(*args, **kwargs)
+
+        def forward(self, x):
+            for i in range(20):
+                x = x * getattr(self, f"p{i}") + getattr(self, f"b{i}")
+            self.late = nn.Parameter(torch.ones(2))
+            return x - self.late
+
+    traced = fx.symbolic_trace(Root())
+    assert listed == ["parameters", "buffers", "parameters"]        # once more for the parameter that came later
+    assert [n.target for n in traced.graph.nodes if n.op == "get_attr"][-3:] == ["p19", "b19", "late"]
+
+
+def test_numbers_of_names_follow_the_last_one():
+    graph = fx.Graph()
+    wishes = "y_1 y_1 y_7 y_1 y y_4 y_1 y_2 y y_0 y_0"
+    assert " ".join(graph.placeholder(w).name for w in wishes.split()) == "y_1 y_2 y_7 y_8 y y_4 y_5 y_6 y_9 y_0 y_3"
+
+
+def test_names_of_the_package_are_there_when_asked_for():
+    for name in fx.__all__:
+        assert getattr(fx, name) is not None and name in dir(fx)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        fx.nothing
+
+
+def test_constants_go_where_assigning_would_put_them():
+    graph = fx.Graph()
+    names = ["w", "b", "sub", "a.c", "plain"]
+    graph.output(tuple(graph.get_attr(name) if name != "sub" else graph.call_module(name, (1,)) for name in names))
+    values = {"w": nn.Parameter(torch.ones(1)), "b": torch.ones(2), "sub": nn.Identity(), "a.c": torch.ones(3), "plain": 5}
+    module = fx.GraphModule(values, graph)
+    assert list(module._parameters) == ["w"] and list(module._buffers) == ["b"] and list(module._modules) == ["sub", "a"]
+    assert module.a.c is values["a.c"] and module.__dict__["plain"] == 5
+    graph = fx.Graph()
+    graph.output(graph.get_attr("training"))
+    with pytest.raises(KeyError, match="attribute 'training' already exists"):
+        fx.GraphModule({"training": torch.ones(1)}, graph)

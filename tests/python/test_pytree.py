@@ -162,3 +162,13 @@ def test_no_references_are_lost():
         round()
     gc.collect()
     assert sys.getrefcount(leaf) == before[0] and len(gc.get_objects()) < before[1] + 20
+
+
+def test_keys_are_frozen_records():
+    for key, text in ((pytree.SequenceKey(idx=1), "SequenceKey(idx=1)"), (pytree.MappingKey("a"), "MappingKey(key='a')"),
+                      (pytree.GetAttrKey(name="x"), "GetAttrKey(name='x')")):
+        field = text.partition("(")[2].partition("=")[0]
+        assert repr(key) == text and copy.deepcopy(key) == key == pickle.loads(pickle.dumps(key)) and hash(key) == hash(copy.copy(key))
+        assert key != getattr(key, field) and key != pytree.SequenceKey(2)
+        with pytest.raises(dataclasses.FrozenInstanceError, match=f"cannot assign to field '{field}'"):
+            setattr(key, field, 0)

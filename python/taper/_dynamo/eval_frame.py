@@ -1,6 +1,5 @@
 """The callables that torch.compile and optimize give."""
 import functools
-import inspect
 import types
 
 from .. import _C
@@ -125,7 +124,7 @@ class _Optimize:
     def __call__(self, fn):
         if isinstance(fn, Module):
             return OptimizedModule(fn, self.options)
-        if inspect.isclass(fn):
+        if isinstance(fn, type):
             fn.__call__ = self(fn.__call__)
             return fn
         if not callable(fn):

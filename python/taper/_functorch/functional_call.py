@@ -4,32 +4,46 @@ import contextlib
 from ..nn import Module
 
 
+def _tied(named, tensors):
+    """The given tensors, under every name of the one each stands for."""
+    given = {}                              # id of a member -> names under which it is given
+    for name in tensors:
+        if name in named:
+            given.setdefault(id(named[name]), []).append(name)
+    for names in given.values():
+        if any(tensors[name] is not tensors[names[0]] for name in names):
+            raise ValueError(f"functional_call got multiple values for keys {sorted(names)}, which are tied. Consider using tie_weights=False")
+    return {**{name: tensors[given[id(t)][0]] for name, t in named.items() if id(t) in given}, **tensors}
+
+
 @contextlib.contextmanager
 def _swapped(module, tensors, tie_weights, strict):
     """The module has these tensors while inside; what it had comes back whatever happens."""
-    named = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))}
+    places, parameters, buffers = {}, {}, {}            # full name -> the dict that has the tensor, and the tensor
+    for path, owner in module.named_modules(remove_duplicate=False):
+        prefix = path + "." if path else ""
+        for place, found in ((owner._parameters, parameters), (owner._buffers, buffers)):
+            for name, tensor in place.items():
+                if tensor is not None:
+                    name = prefix + name
+                    found[name], places[name] = tensor, place
+    named = {**parameters, **buffers}
     unexpected = [name for name in tensors if name not in named]
-    missing = [name for name in named if name not in tensors]
+    if tie_weights and len(set(map(id, named.values()))) < len(named):
+        tensors = _tied(named, tensors)
+    missing = [name for name in named if name not in tensors] if strict else []
     if strict and (unexpected or missing):
-        words = [f"Unexpected key(s): {', '.join(unexpected)}."] * bool(unexpected) + [f"Missing key(s): {', '.join(missing)}."] * bool(missing)
-        raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(module).__name__, "\n\t".join(words)))
+        words = [f"{kind} key(s): {', '.join(map(repr, sorted(names)))}." for kind, names in (("Unexpected", unexpected), ("Missing", missing)) if names]
+        raise RuntimeError("Error(s) in reparametrizing for {}:\n\t{}".format(type(module).__name__, "\n\t".join(words)))
     if unexpected:
         raise AttributeError(f"{type(module).__name__} has no attribute `{unexpected[0]}`")
-    if tie_weights:                         # every name of a tensor that is given once gets the given one
-        by_identity = {id(named[name]): tensor for name, tensor in tensors.items()}
-        tensors = {**{name: by_identity[id(t)] for name, t in named.items() if id(t) in by_identity}, **tensors}
-    undo = []
     try:
         for name, tensor in tensors.items():
-            path, _, last = name.rpartition(".")
-            owner = module.get_submodule(path)
-            place = owner._parameters if last in owner._parameters else owner._buffers
-            undo.append((place, last, place[last]))
-            place[last] = tensor
+            places[name][name.rpartition(".")[2]] = tensor
         yield
     finally:
-        for place, last, before in reversed(undo):
-            place[last] = before
+        for name in tensors:
+            places[name][name.rpartition(".")[2]] = named[name]
 
 
 def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
@@ -38,11 +52,11 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
     elif isinstance(parameter_and_buffer_dicts, (tuple, list)):
         if not all(isinstance(d, dict) for d in parameter_and_buffer_dicts):
             raise ValueError("Expected all elements of parameter_and_buffer_dicts to be dictionaries")
-        names = [name for d in parameter_and_buffer_dicts for name in d]
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
         tensors = {name: t for d in parameter_and_buffer_dicts for name, t in d.items()}
+        if len(tensors) < sum(map(len, parameter_and_buffer_dicts)):
+            names = [name for d in parameter_and_buffer_dicts for name in d]
+            repeated = sorted({name for name in names if names.count(name) > 1})
+            raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional call is ambiguous")
     else:
         raise ValueError(f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(parameter_and_buffer_dicts)}")
     if not isinstance(module, Module):

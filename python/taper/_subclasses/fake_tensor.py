@@ -43,7 +43,15 @@ class FakeTensorMode(_C._FakeModeBase):
         self.shape_env = shape_env
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.export = export
-        self._known = {}
+        self._known = {}                    # id of a tensor -> (weak reference to it, its fake)
+        mode = weakref.ref(self)
+
+        def forget(reference):
+            mine = mode()
+            if mine is not None:
+                mine._known.pop(reference.key, None)
+
+        self._forget = forget
         self._set(shape_env, allow_non_fake_inputs, allow_fallback_kernels)
 
     def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None, trace=True):
@@ -60,12 +68,6 @@ class FakeTensorMode(_C._FakeModeBase):
             if not tensor.is_leaf:          # nor is its fake
                 with enable_grad():
                     fake = fake.clone()
-        key, known = id(tensor), weakref.ref(self)
-
-        def forget(_, key=key, mode=known):
-            mode = mode()
-            if mode is not None:
-                mode._known.pop(key, None)
-
-        self._known[key] = (weakref.ref(tensor, forget), fake)
+        key = id(tensor)
+        self._known[key] = (weakref.KeyedRef(tensor, self._forget, key), fake)
         return fake

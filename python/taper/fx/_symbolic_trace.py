@@ -5,13 +5,17 @@ import inspect
 import math
 import sys
 
-from ..nn import Module, Parameter
+from .._tensor import Tensor
+from ..nn import Module, Parameter, Sequential
 from .graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from .graph_module import GraphModule
 from .node import base_types, map_aggregate
 from .proxy import ParameterProxy, Proxy, TracerBase
 
 __all__ = ["PHBase", "PHWithMeta", "Tracer", "wrap", "symbolic_trace", "ProxyableClassMeta"]
+
+
+_NN = __name__.partition(".")[0] + ".nn"
 
 
 def _package():
@@ -121,6 +125,7 @@ class _Patches:
 
     def __init__(self):
         self.undo = []
+        self.looked_at = set()              # ids of globals whose functions are wrapped already
 
     def item(self, names, name, value):
         missing = name not in names
@@ -153,6 +158,7 @@ class Tracer(TracerBase):
         self.submodule_paths = None
         self.root_module_name = ""
         self.tensor_attrs = {}
+        self._listed = {}                   # how members of the root are listed -> {id: (name, member)}
         self._constants = 0
 
     # ---- what becomes a node ----
@@ -163,16 +169,15 @@ class Tracer(TracerBase):
         return f"{prefix}{i}"
 
     def create_arg(self, a):
-        package = _package()
         if isinstance(a, Parameter):
-            for name, parameter in self.root.named_parameters():
-                if a is parameter:
-                    return self.create_node("get_attr", name, (), {})
+            name = self._name_of("named_parameters", a)
+            if name is not None:
+                return self.create_node("get_attr", name, (), {})
             raise NameError("parameter is not a member of this module")
-        if isinstance(a, package.Tensor):
-            for name, buffer in self.root.named_buffers():
-                if a is buffer:
-                    return self.create_node("get_attr", name, (), {})
+        if isinstance(a, Tensor):
+            name = self._name_of("named_buffers", a)
+            if name is not None:
+                return self.create_node("get_attr", name, (), {})
             path = self.tensor_attrs.get(id(a))
             if path is None:
                 path = self.get_fresh_qualname("_tensor_constant")
@@ -180,19 +185,31 @@ class Tracer(TracerBase):
                 setattr(self.root, path, a)
             return self.create_node("get_attr", path, (), {})
         if isinstance(a, Module):
-            for name, module in self.root.named_modules():
-                if a is module:
-                    return self.create_node("get_attr", name, (), {})
+            name = self._name_of("named_modules", a)
+            if name is not None:
+                return self.create_node("get_attr", name, (), {})
         if type(a) in _proxyable_classes:
             path = self.get_fresh_qualname(f"_{type(a).__name__}_constant_")
             setattr(self.root, path, a)
             return self.create_node("get_attr", path, (), {})
         return super().create_arg(a)
 
+    def _name_of(self, listing, member):
+        """The name of a member of the root, None when it is none. `listing` is walked again only for one it did not have: a
+        large model reads thousands of parameters."""
+        known = self._listed.setdefault(listing, {})
+        found = known.get(id(member))
+        if found is None or found[1] is not member:
+            known.clear()
+            for name, value in getattr(self.root, listing)():
+                known.setdefault(id(value), (name, value))
+            found = known.get(id(member))
+        return None if found is None else found[0]
+
     def is_leaf_module(self, m, module_qualified_name):
         where = m.__module__
-        inside = where.startswith(_package().__name__ + ".nn") or where.startswith("torch.nn")
-        return inside and not isinstance(m, _package().nn.Sequential)
+        inside = where.startswith(_NN) or where.startswith("torch.nn")
+        return inside and not isinstance(m, Sequential)
 
     def path_of_module(self, mod):
         if self.submodule_paths:
@@ -217,22 +234,19 @@ class Tracer(TracerBase):
             self.module_stack = outer
 
     def getattr(self, attr, attr_val, parameter_proxy_cache):
-        def proxied(named):
-            for name, value in named:
-                if attr_val is value:
-                    if name not in parameter_proxy_cache:
-                        make = None
-                        if self.param_shapes_constant:
-                            make = lambda node: ParameterProxy(self, node, name, attr_val)
-                        parameter_proxy_cache[name] = self.create_proxy("get_attr", name, (), {}, proxy_factory_fn=make)
-                    return parameter_proxy_cache[name]
-            return None
-        made = None
+        name = None
         if isinstance(attr_val, Parameter):
-            made = proxied(self.root.named_parameters())
-        elif self.proxy_buffer_attributes and isinstance(attr_val, _package().Tensor):
-            made = proxied(self.root.named_buffers())
-        return attr_val if made is None else made
+            name = self._name_of("named_parameters", attr_val)
+        elif self.proxy_buffer_attributes and isinstance(attr_val, Tensor):
+            name = self._name_of("named_buffers", attr_val)
+        if name is None:
+            return attr_val
+        if name not in parameter_proxy_cache:
+            make = None
+            if self.param_shapes_constant:
+                make = lambda node: ParameterProxy(self, node, name, attr_val)
+            parameter_proxy_cache[name] = self.create_proxy("get_attr", name, (), {}, proxy_factory_fn=make)
+        return parameter_proxy_cache[name]
 
     # ---- inputs ----
     def _proxy_placeholder(self, name, concrete_args, sig, fn_for_analysis):
@@ -326,9 +340,9 @@ class Tracer(TracerBase):
             self.root = Module()
             fn = root
         self.graph = Graph(tracer_cls=getattr(self, "__class__", None))
-        self.tensor_attrs = {}
+        self.tensor_attrs, self._listed = {}, {}
         if is_module:
-            self._collect_tensors(root, [])
+            self._collect_tensors(root, "")
         returns = getattr(fn, "__annotations__", {}).get("return")
         names = getattr(inspect.unwrap(fn), "__globals__", {})
         fn, args = self.create_args_for_root(fn, is_module, concrete_args)
@@ -342,10 +356,11 @@ class Tracer(TracerBase):
 
     def _collect_tensors(self, module, prefix):
         for name, value in module.__dict__.items():
-            if isinstance(value, _package().Tensor):
-                self.tensor_attrs[id(value)] = ".".join(prefix + [name])
-        for name, child in module.named_children():
-            self._collect_tensors(child, prefix + [name])
+            if isinstance(value, Tensor):
+                self.tensor_attrs[id(value)] = prefix + name
+        if module._modules:
+            for name, child in module.named_children():
+                self._collect_tensors(child, f"{prefix}{name}.")
 
     def _patch(self, patches, names):
         cache, lookup, call = {}, Module.__getattr__, Module.__call__
@@ -370,6 +385,9 @@ class Tracer(TracerBase):
             self._autowrap(patches, module.__dict__)
 
     def _autowrap(self, patches, names):
+        if id(names) in patches.looked_at:
+            return
+        patches.looked_at.add(id(names))
         for name, value in list(names.items()):
             if id(value) in self._autowrap_ids and not name.startswith("_") and callable(value):
                 patches.item(names, name, _wrapped(value))

@@ -1,7 +1,6 @@
 """Graphs: the nodes are C's business; here is what concerns modules and code generation."""
 import contextlib
 import copy
-import dataclasses
 import types
 import typing
 import warnings
@@ -12,13 +11,19 @@ from .node import map_arg
 __all__ = ["Graph", "CodeGen", "PythonCode"]
 
 
-@dataclasses.dataclass
 class PythonCode:
     """The source of a graph's function and the global names it uses."""
-    src: str
-    globals: dict
-    _lineno_map: typing.Optional[dict] = None
-    _prologue_start: int = 0
+
+    def __init__(self, src, globals, _lineno_map=None, _prologue_start=0):
+        self.src, self.globals, self._lineno_map, self._prologue_start = src, globals, _lineno_map, _prologue_start
+
+    def __eq__(self, other):
+        return self.__dict__ == other.__dict__ if type(other) is type(self) else NotImplemented
+
+    __hash__ = None
+
+    def __repr__(self):
+        return f"PythonCode({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
 
 
 class _PyTreeInfo(typing.NamedTuple):

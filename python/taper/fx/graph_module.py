@@ -5,7 +5,9 @@ import itertools
 import sys
 
 from .. import _C
+from .._tensor import Tensor
 from ..nn import Module, Parameter
+from ..nn.modules import _hooks
 from .graph import Graph, _PyTreeCodeGen
 
 __all__ = ["GraphModule", "reduce_graph_module"]
@@ -79,10 +81,26 @@ def _assign_attr(value, to, target):
 
 
 def _put_attr(value, to, field):
-    if isinstance(value, _package().Tensor) and not isinstance(value, Parameter):
+    if isinstance(value, Tensor) and not isinstance(value, Parameter):
         to.register_buffer(field, value)
     else:
         setattr(to, field, value)
+
+
+def _assign_attrs(values, to, targets):
+    """Tensors and modules under fresh plain names go straight into the module's dicts: a traced model has thousands of them."""
+    own, cls, parameters, buffers, modules = to.__dict__, type(to), to._parameters, to._buffers, to._modules
+    watched = (_hooks._global_parameter_registration_hooks or _hooks._global_buffer_registration_hooks
+               or _hooks._global_module_registration_hooks)
+    for target in targets:
+        value = values[target]
+        place = parameters if type(value) is Parameter and value.is_leaf else buffers if type(value) is Tensor \
+            else modules if isinstance(value, Module) else None
+        fresh = not (target in own or target in parameters or target in buffers or target in modules or hasattr(cls, target))
+        if place is not None and fresh and target and "." not in target and not watched:
+            place[target] = value
+        else:
+            _assign_attr(value, to, target)
 
 
 def _indent(text, by):
@@ -175,8 +193,7 @@ class GraphModule(Module):
                         raise RuntimeError(f"Node {node} referenced target {node.target} but that target was not "
                                            "provided in ``root``!")
                     targets.append(node.target)
-            for target in sorted(targets, key=lambda t: t.count(".")):
-                _assign_attr(root[target], self, target)
+            _assign_attrs(root, self, sorted(targets, key=lambda t: t.count(".")))
         else:
             raise RuntimeError(f"Unsupported type {root} passed for root!")
         self._replace_hooks, self._create_node_hooks, self._erase_node_hooks, self._deepcopy_hooks = [], [], [], []

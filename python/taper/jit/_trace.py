@@ -7,7 +7,7 @@ import warnings
 from .. import _C
 from ..nn.modules.module import Module
 from . import _state
-from ._script import _ATTRIBUTE, _BUFFER, _MODULE, _PARAMETER, ScriptModule, _wrap
+from ._script import ScriptModule, _wrap
 
 
 class TracerWarning(Warning):
@@ -99,27 +99,9 @@ class ONNXTracedModule(Module):
         raise NotImplementedError("torch.jit.ONNXTracedModule")
 
 
-def _make_c_module(module, known):
-    """The C module with the members of `module`; one for each module, however often it is reached."""
-    if module in known:
-        return known[module]
-    if isinstance(module, ScriptModule):
-        known[module] = module._c
-        return module._c
-    if module._backward_hooks:
-        raise ValueError(f"Modules that have backward hooks assigned can't be compiled: {module}")
-    made = known[module] = _C.ScriptModule(_state.unique_name(_full_name(type(module))))
-    for name, value in module._parameters.items():
-        if value is not None:
-            made._set(name, _PARAMETER, value)
-    for name, value in module._buffers.items():
-        if value is not None:
-            made._set(name, _BUFFER, value)
-    made._set("training", _ATTRIBUTE, module.training)
-    for name, child in module._modules.items():
-        if child is not None:
-            made._set(name, _MODULE, _make_c_module(child, known))
-    return made
+def _make_c_module(module):
+    """The C module with the members of `module` and of those in it."""
+    return _C._jit_make_module(module, lambda cls: _state.unique_name(_full_name(cls)), ScriptModule)
 
 
 def _paths(module):
@@ -183,7 +165,7 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
         return mod
     if not isinstance(inputs, dict):
         raise AttributeError("expected a dictionary of (method_name, input) pairs")
-    c_module = _make_c_module(mod, {})
+    c_module = _make_c_module(mod)
     for method, example in inputs.items():
         args, kwargs = ((), example) if example_inputs_is_kwarg else (_as_tuple(example), None)
         _record_method(mod, c_module, method, args, kwargs, strict, _force_outplace)
@@ -198,7 +180,7 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
                 call = mod if method == "forward" else getattr(mod, method)
 
                 def again(arguments, method=method):
-                    other = _make_c_module(mod, {})
+                    other = _make_c_module(mod)
                     args, kwargs = ((), arguments) if example_inputs_is_kwarg else (arguments, None)
                     _record_method(mod, other, method, args, kwargs, strict, _force_outplace)
                     return other._get_method(method), other

@@ -1,8 +1,6 @@
 """Nested containers as leaves and a spec. The work is done in C; here are the names, the keys of paths and the JSON form."""
-import dataclasses
 import functools
 import importlib
-import json
 import types
 import warnings
 from collections import OrderedDict, defaultdict, deque, namedtuple
@@ -30,9 +28,39 @@ _LEAF_SPEC = tree_structure(0)
 
 
 # ---- keys of paths ----
-@dataclasses.dataclass(frozen=True)
-class SequenceKey(Generic[T]):
-    idx: int
+class _Key:
+    """One step of a path: a frozen record of one field. No dataclass, for those import `inspect` and are compiled at import."""
+    __slots__ = ()
+
+    def _field(self):
+        return getattr(self, self.__slots__[0])
+
+    def __eq__(self, other):
+        return self._field() == other._field() if type(other) is type(self) else NotImplemented
+
+    def __hash__(self):
+        return hash((self._field(),))
+
+    def __repr__(self):
+        return f"{type(self).__qualname__}({self.__slots__[0]}={self._field()!r})"
+
+    def __setattr__(self, name, value):
+        from dataclasses import FrozenInstanceError
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name):
+        from dataclasses import FrozenInstanceError
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __reduce__(self):
+        return type(self), (self._field(),)
+
+
+class SequenceKey(_Key, Generic[T]):
+    __slots__ = ("idx",)
+
+    def __init__(self, idx):
+        object.__setattr__(self, "idx", idx)
 
     def __str__(self):
         return f"[{self.idx!r}]"
@@ -41,9 +69,11 @@ class SequenceKey(Generic[T]):
         return sequence[self.idx]
 
 
-@dataclasses.dataclass(frozen=True)
-class MappingKey(Generic[T]):
-    key: Any
+class MappingKey(_Key, Generic[T]):
+    __slots__ = ("key",)
+
+    def __init__(self, key):
+        object.__setattr__(self, "key", key)
 
     def __str__(self):
         return f"[{self.key!r}]"
@@ -52,9 +82,11 @@ class MappingKey(Generic[T]):
         return mapping[self.key]
 
 
-@dataclasses.dataclass(frozen=True)
-class GetAttrKey:
-    name: str
+class GetAttrKey(_Key):
+    __slots__ = ("name",)
+
+    def __init__(self, name):
+        object.__setattr__(self, "name", name)
 
     def __str__(self):
         return f".{self.name}"
@@ -174,6 +206,8 @@ def _register_namedtuple(cls, *, serialized_type_name):
 def register_dataclass(cls, *, field_names=None, drop_field_names=None, serialized_type_name=None):
     """A dataclass whose fields are children; a field that is None is left out and remembered."""
     if field_names is None:
+        import dataclasses
+
         field_names = [f.name for f in dataclasses.fields(cls) if f.init and f.name not in (drop_field_names or ())]
 
     def split(obj):
@@ -362,6 +396,12 @@ def treespec_pprint(treespec):
 
 
 # ---- specs as text ----
+def _json():
+    """Imported when a spec is written or read: every compiled program needs trees, hardly one needs their text."""
+    import json
+    return json
+
+
 def _to_json(spec):
     if spec.is_leaf():
         return {"type": None, "context": None, "children_spec": []}
@@ -375,7 +415,7 @@ def _to_json(spec):
         context = definition.to_dumpable_context(spec.context)
     else:
         try:
-            context = json.dumps(spec.context)
+            context = _json().dumps(spec.context)
         except TypeError as e:
             raise TypeError("Unable to serialize context. Please make the context json dump-able, or register a custom serializer using "
                             "_register_pytree_node.") from e
@@ -388,7 +428,7 @@ def _from_json(schema):
     if schema["type"] not in SERIALIZED_TYPE_TO_PYTHON_TYPE:
         raise NotImplementedError(f"Deserializing {schema['type']} in pytree is not registered.")
     definition = SUPPORTED_SERIALIZED_TYPES[SERIALIZED_TYPE_TO_PYTHON_TYPE[schema["type"]]]
-    load = definition.from_dumpable_context or json.loads
+    load = definition.from_dumpable_context or _json().loads
     return TreeSpec(definition.typ, load(schema["context"]), [_from_json(c) for c in schema["children_spec"]])
 
 
@@ -398,11 +438,11 @@ def treespec_dumps(treespec, protocol=None):
     protocol = DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL if protocol is None else protocol
     if protocol != DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL:
         raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL}]")
-    return json.dumps((protocol, _to_json(treespec)))
+    return _json().dumps((protocol, _to_json(treespec)))
 
 
 def treespec_loads(serialized):
-    protocol, schema = json.loads(serialized)
+    protocol, schema = _json().loads(serialized)
     if protocol != DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL:
         raise ValueError(f"Unknown protocol {protocol}. Available protocols: [{DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL}]")
     return _from_json(schema)

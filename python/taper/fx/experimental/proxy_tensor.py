@@ -1,7 +1,7 @@
 """make_fx: a function's tensor operations as a graph. Recording is done in C; here inputs are prepared and named."""
 import contextlib
 import functools
-import inspect
+import types
 
 from ... import _C
 from ...utils import _pytree as pytree
@@ -11,28 +11,39 @@ from ..graph import _PyTreeCodeGen, _PyTreeInfo
 __all__ = ["make_fx", "PythonKeyTracer", "dispatch_trace", "get_proxy_mode", "is_sym_node", "get_isolated_graphmodule"]
 
 
+_STARS = 0x4 | 0x8          # CO_VARARGS, CO_VARKEYWORDS: `inspect` takes longer to import than a small model to compile
+_ROUTINES = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType,
+             types.MethodWrapperType, types.ClassMethodDescriptorType)
+
+
 def is_sym_node(node):
     return "val" in node.meta and isinstance(node.meta["val"], (_C.SymInt, _C.SymFloat, _C.SymBool))
 
 
 def _unwrapped(function):
     """What the user wrote: transforms keep the signature of what they wrap."""
-    return inspect.unwrap(function) if callable(function) else function
+    seen, outermost = {id(function)}, function
+    while callable(function) and hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+        if id(function) in seen:
+            raise ValueError(f"wrapper loop when unwrapping {outermost!r}")
+        seen.add(id(function))
+    return function
 
 
 def _argument_names(function, count):
     """Names of the positional arguments; None where the function does not say."""
     code = getattr(_unwrapped(function), "__code__", None)
-    if code is None or code.co_kwonlyargcount or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+    if code is None or code.co_kwonlyargcount or code.co_flags & _STARS:
         return None
-    wanted = code.co_argcount - (1 if inspect.ismethod(function) else 0)
+    wanted = code.co_argcount - (1 if isinstance(function, types.MethodType) else 0)
     if wanted != count:
         raise RuntimeError(f"Tracing expected {wanted} arguments but got {count} concrete arguments")
     return list(code.co_varnames[code.co_argcount - wanted:code.co_argcount])
 
 
 def _class_name(function):
-    return getattr(function, "__name__", "<lambda>") if inspect.isroutine(function) else "<lambda>"
+    return getattr(function, "__name__", "<lambda>") if isinstance(function, _ROUTINES) else "<lambda>"
 
 
 def _find_mode(leaves):
@@ -46,15 +57,20 @@ def _prepared(leaves, tracing_mode, allow_non_fake_inputs):
     if tracing_mode not in ("fake", "symbolic"):
         raise AssertionError(f"Unexpected tracing type: {tracing_mode}")
     from ..._subclasses.fake_tensor import FakeTensorMode
-    from .symbolic_shapes import ShapeEnv
 
-    symbolic = tracing_mode == "symbolic"
-    mode = FakeTensorMode(allow_fallback_kernels=True, allow_non_fake_inputs=allow_non_fake_inputs, shape_env=ShapeEnv() if symbolic else None)
+    symbolic, env = tracing_mode == "symbolic", None
+    if symbolic:
+        from .symbolic_shapes import ShapeEnv
+
+        env = ShapeEnv()
+    mode = FakeTensorMode(allow_fallback_kernels=True, allow_non_fake_inputs=allow_non_fake_inputs, shape_env=env)
+    if not symbolic:
+        return [mode.from_tensor(leaf) if isinstance(leaf, _C.Tensor) else leaf for leaf in leaves], mode
     prepared = []
     for i, leaf in enumerate(leaves):
         if isinstance(leaf, _C.Tensor):
             leaf = mode.from_tensor(leaf, source=f"arg{i}")
-        elif symbolic and type(leaf) is int:
+        elif type(leaf) is int:
             leaf = mode.shape_env._symbol(leaf, f"arg{i}", -2**63, 2**63 - 1, False)
         prepared.append(leaf)
     return prepared, mode
@@ -76,12 +92,10 @@ def _trace(function, args, decomposition_table, tracing_mode, allow_non_fake_inp
     prepared, context = _prepared(leaves, tracing_mode, allow_non_fake_inputs)
     with context:
         graph, constants, out_spec = _C._make_fx(function, prepared, wishes, spec, pre_dispatch, _table(decomposition_table), nested)
-    module = GraphModule(constants, graph, _class_name(_unwrapped(function)))
     if nested:
         in_spec = pytree.TreeSpec(list, None, spec.children())
-        graph = module.graph
         graph._codegen = _PyTreeCodeGen(_PyTreeInfo(given, in_spec, out_spec))
-        module.recompile()
+    module = GraphModule(constants, graph, _class_name(_unwrapped(function)))
     if getattr(context, "shape_env", None) is not None:
         module.shape_env = context.shape_env
     return module

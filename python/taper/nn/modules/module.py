@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 Tensor = torch.Tensor
+_PLAIN = frozenset({bool, int, float, str, tuple})          # what is surely no member
 T_destination = TypeVar("T_destination", bound=dict)
 
 
@@ -42,10 +43,18 @@ def _class_text(cls):
     return cls.__name__ if module in ("builtins", "") else f"{module}.{cls.__name__}"
 
 
+def _has_attribute(module, name):
+    """hasattr, but an answer of no does not go through an exception: every member of every model asks."""
+    own, cls = module.__dict__, type(module)
+    known = (name in own or name in own.get("_parameters", ()) or name in own.get("_buffers", ()) or name in module._modules
+             or hasattr(cls, name))
+    return hasattr(module, name) if known or cls.__getattr__ is not Module.__getattr__ else False
+
+
 def _check_name(module, kind, name, owner, dotted=""):
     if not isinstance(name, str):
         raise TypeError(f"{kind} name should be a string. Got {_class_text(type(name))}")
-    if hasattr(module, name) and name not in owner:
+    if name not in owner and _has_attribute(module, name):
         raise KeyError(f"attribute '{name}' already exists")
     if "." in name:
         raise KeyError(f'{kind} name can\'t contain "."{dotted}')
@@ -175,6 +184,10 @@ class Module(ModuleCalls, ModuleState):
     def __setattr__(self, name, value):
         own = self.__dict__
         parameters = own.get("_parameters")
+        if type(value) in _PLAIN and parameters is not None and not (
+                name in parameters or name in own.get("_buffers", ()) or name in own.get("_modules", ())):
+            object.__setattr__(self, name, value)
+            return
         if isinstance(value, Parameter):
             if parameters is None:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
@@ -328,8 +341,15 @@ class Module(ModuleCalls, ModuleState):
             memo.add(self)
         yield prefix, self
         for name, child in self._modules.items():
-            if child is not None:
-                yield from child.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+            if child is None:
+                continue
+            path = f"{prefix}.{name}" if prefix else name
+            if child._modules or type(child).named_modules is not Module.named_modules:
+                yield from child.named_modules(memo, path, remove_duplicate)
+            elif child not in memo:         # a leaf: no generator of its own
+                if remove_duplicate:
+                    memo.add(child)
+                yield path, child
 
     # --- whole-tree changes -----------------------------------------------------------------------------------------
 
@@ -438,8 +458,9 @@ class Module(ModuleCalls, ModuleState):
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
-        for child in self.children():
-            child.train(mode)
+        if self._modules:
+            for child in self.children():
+                child.train(mode)
         return self
 
     def eval(self):
