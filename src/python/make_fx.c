@@ -96,6 +96,7 @@ static bool lower_items(tp_recorder *r, PyObject *o, tp_value *out)
     for (Py_ssize_t i = 0; i < count; i++)
         if (!lower(r, item[i], &l->item[i])) {
             tp_value_unref(*out);
+            *out = tp_none();               /* it may stand in a list that is dropped too */
             return false;
         }
     return true;
@@ -113,6 +114,7 @@ static bool lower_dict(tp_recorder *r, PyObject *o, tp_value *out)
     for (; PyDict_Next(o, &at, &key, &value) && i + 1 < l->count; i += 2)
         if (!lower(r, key, &l->item[i]) || !lower(r, value, &l->item[i + 1])) {
             tp_value_unref(*out);
+            *out = tp_none();               /* it may stand in a list that is dropped too */
             return false;
         }
     return true;

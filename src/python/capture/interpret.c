@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "python/capture/frame.h"
 #include "python/capture/instructions.h"
 
 /* ---- frames ---- */
@@ -682,6 +683,10 @@ static frame_end run(frame *f)
 frame_end frame_run(frame *f)
 {
     capture *c = f->capture;
+    if (TP_UNLIKELY(tp_capture_stack_ends())) {             /* where the program has set itself a limit beyond the stack */
+        PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack is used up");
+        return FRAME_RAISED;
+    }
     if (Py_EnterRecursiveCall(" while capturing"))
         return FRAME_RAISED;
     f->outer = c->frame;
