@@ -62,7 +62,7 @@ typedef struct capture {
     PyObject   *globals;            /* borrowed: of the root function */
     struct frame *frame;            /* innermost */
     struct generator *generators;   /* alive ones, to be told when it is over */
-    int         depth;
+    unsigned    steps;              /* instructions done */
 } capture;
 
 /* ---- what Python tells us once (torch._dynamo): classes and functions by what a capture does with them ---- */

@@ -198,6 +198,8 @@ static bool follow(capture *c, PyObject *function, PyCodeObject *code, PyObject 
 {
     if (PyFunction_GET_CODE(function) != (PyObject *)code)      /* told of a failing guard, somebody gave it another */
         return capture_unsupported("a function whose code is exchanged while it is called");
+    if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE))
+        return capture_unsupported("a function that gives a generator or a coroutine");
     int slots = capture_slot_count(code);
     PyObject *taken[MOST_SLOTS + 1];
     for (int i = 0; i < slots; i++)

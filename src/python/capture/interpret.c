@@ -233,14 +233,32 @@ static bool raise_varargs(frame *f, int count)
         PyErr_SetString(PyExc_TypeError, "exceptions must derive from BaseException");
         value = NULL;
     }
+    if (value && cause && PyExceptionClass_Check(cause))
+        Py_SETREF(cause, capture_call(c, cause, face.empty_tuple, NULL));
+    else if (value && cause && cause != Py_None && !PyExceptionInstance_Check(cause))
+        PyErr_SetString(PyExc_TypeError, "exception causes must derive from BaseException");
+    if (value && PyErr_Occurred())
+        Py_CLEAR(value);
     if (value && cause)
         PyException_SetCause(value, cause == Py_None ? NULL : Py_NewRef(cause));
     Py_XDECREF(cause);
     return value ? raise_again(value) : false;
 }
 
+static bool is_class_of_exceptions(PyObject *o)
+{
+    bool yes = PyTuple_Check(o) || PyExceptionClass_Check(o);
+    for (Py_ssize_t i = 0; yes && PyTuple_Check(o) && i < PyTuple_GET_SIZE(o); i++)
+        yes = PyExceptionClass_Check(PyTuple_GET_ITEM(o, i));
+    if (!yes)
+        PyErr_SetString(PyExc_TypeError, "catching classes that do not inherit from BaseException is not allowed");
+    return yes;
+}
+
 static bool check_match(frame *f)
 {
+    if (!is_class_of_exceptions(TOP(1)))
+        return false;
     int match = PyErr_GivenExceptionMatches(TOP(2), TOP(1));
     return replace(f, 1, PyBool_FromLong(match));
 }
@@ -254,11 +272,15 @@ static bool before_with(frame *f)
     PyObject *entered = leave ? capture_call(c, enter, face.empty_tuple, NULL) : NULL;
     Py_XDECREF(enter_name);
     Py_XDECREF(exit_name);
-    Py_XDECREF(enter);
     if (!entered) {
+        if (!leave && PyErr_ExceptionMatches(PyExc_AttributeError))
+            PyErr_Format(PyExc_TypeError, "'%.200s' object does not support the context manager protocol%s", Py_TYPE(manager)->tp_name,
+                         enter ? " (missed __exit__ method)" : "");
+        Py_XDECREF(enter);
         Py_XDECREF(leave);
         return false;
     }
+    Py_DECREF(enter);
     drop(f, 1);
     return push(f, leave) && push(f, entered);
 }
@@ -661,6 +683,16 @@ static bool step(frame *f, const tp_instruction *i)
     }
 }
 
+/* Other threads run now and then, and Ctrl-C arrives. */
+static bool breathe(capture *c)
+{
+    if ((++c->steps & 1023) == 0) {
+        Py_BEGIN_ALLOW_THREADS
+        Py_END_ALLOW_THREADS
+    }
+    return PyErr_CheckSignals() == 0;
+}
+
 static frame_end run(frame *f)
 {
     for (;;) {
@@ -675,7 +707,7 @@ static frame_end run(frame *f)
         }
         if (!step(f, i) && !handle(f))
             return FRAME_RAISED;
-        if (TP_UNLIKELY(PyErr_CheckSignals() < 0) && !handle(f))
+        if (TP_UNLIKELY(!breathe(f->capture)) && !handle(f))
             return FRAME_RAISED;
     }
 }
