@@ -455,9 +455,22 @@ static bool call(frame *f, int count, PyObject *names)
     return replace(f, count + 1, result);
 }
 
+static PyObject *spread(frame *f, PyObject *called, PyObject *o)
+{
+    PyObject *items = items_of(f, o);
+    if (!items && !Py_TYPE(o)->tp_iter && !PySequence_Check(o) && PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        PyObject *name = _PyObject_FunctionStr(called);
+        if (name)
+            PyErr_Format(PyExc_TypeError, "%U argument after * must be an iterable, not %.200s", name, Py_TYPE(o)->tp_name);
+        Py_XDECREF(name);
+    }
+    return items;
+}
+
 static bool call_ex(frame *f, bool with_names)
 {
-    PyObject *args = items_of(f, TOP(with_names ? 2 : 1)), *tuple = args ? PyList_AsTuple(args) : NULL;
+    PyObject *args = spread(f, TOP(with_names ? 3 : 2), TOP(with_names ? 2 : 1)), *tuple = args ? PyList_AsTuple(args) : NULL;
     PyObject *kwargs = tuple && with_names ? capture_shadow(f->capture, TOP(1), false) : NULL, *copy = NULL;
     if (kwargs && !(copy = PyDict_New()))
         Py_CLEAR(tuple);
