@@ -69,7 +69,7 @@ typedef struct tp_thread {
     struct tp_mount *recorder;              /* trace: jit recorder */
     struct tp_mount *transforms;            /* trace: vmap, grad, jvp levels, innermost first */
     void    *autocast;                      /* trace: casting state */
-    void    *engine;                        /* grad: the backward run this thread works for */
+    void    *engine;                        /* grad: the tape node whose formula this thread runs */
     void    *saved_hooks;                   /* grad: pack and unpack hooks */
     void    *fake;                          /* trace: the fake mode */
     struct tp_capture *capture;             /* python/capture: the innermost entered, NULL: frames run as always */

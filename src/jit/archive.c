@@ -680,6 +680,8 @@ static bool load_value(loader *l, const tp_pickle *n, tp_value *out)
     if (ok) {
         l->made[n->id] = tp_value_ref(*out);
         l->done[n->id] = 2;
+    } else {
+        *out = tp_none();               /* what was begun is gone */
     }
     return ok;
 }

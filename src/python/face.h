@@ -85,7 +85,7 @@ struct face_state {
              *name_getattribute;
     PyObject *usual_getattribute;   /* borrowed: object.__getattribute__ */
     struct fx_state {           /* fx.h: types, and what the package's fx registers */
-        PyTypeObject *node, *graph, *nodes, *nodes_iterator, *users, *insert_point;    /* counted */
+        PyTypeObject *node, *graph, *nodes, *nodes_iterator, *users, *insert_point, *plan;     /* counted */
         PyObject *graph_class;      /* counted: fx.Graph; NULL until fx is imported, as the ones below */
         PyObject *list, *dict;      /* counted: immutable_list, immutable_dict */
         PyObject *side_effects;     /* counted: set of callables that may not be dropped */
@@ -278,7 +278,12 @@ bool face_unbox_results(const tp_op *op, PyObject *given, tp_value *result);   /
 bool face_ops_init(PyObject *module);               /* ops_namespace.c: torch.ops */
 const char *face_node_title(const char *full);         /* autograd.c: a node's name without its namespace */
 bool face_make_fx_init(PyObject *module);              /* make_fx.c */
+/* The function of a decomposition table (dict) for this op, called as Python would call it. 1: done; 0: none; -1: failed. */
+int face_decompose(PyObject *table, const tp_op *op, const tp_value *arg, tp_value *result);
+struct tp_recorder;
+PyObject *face_constants(const struct tp_recorder *r);  /* dict: name -> tensor */
 bool face_transforms_init(PyObject *module);           /* transforms.c: torch.func */
+bool face_aot_init(PyObject *module);                  /* aot.c */
 bool face_op_table_init(PyObject *module);             /* op_table.c */
 bool face_module_is_plain(PyObject *module);         /* no hook of its own, none for all modules */
 bool face_module_call_init(PyObject *module);          /* module_call.c */

@@ -98,6 +98,10 @@ bool fx_from_package(PyObject *o);                          /* reached through t
 PyObject *fx_type_name(PyObject *type, PyObject *globals);  /* globals NULL: for listings */
 PyObject *fx_add_global(PyObject *globals, PyObject *hint, PyObject *o);
 
+/* ---- fx_run.c ---- */
+struct tp_plan;
+struct tp_plan *fx_plan_of(PyObject *o);                    /* of an _FxPlan, borrowed; NULL: it is none */
+
 /* ---- fx_code.c ---- */
 PyObject *fx_graph_str(tp_graph *g);
 PyObject *fx_node_str(tp_node *n);                          /* format_node */

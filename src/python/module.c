@@ -84,6 +84,7 @@ static bool (*const parts[])(PyObject *module) = {
     face_archive_init,
     face_pickle_init,
     face_jit_init,
+    face_aot_init,
 };
 
 static int module_exec(PyObject *module)

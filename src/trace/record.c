@@ -161,11 +161,9 @@ bool tp_record_lower(tp_recorder *r, tp_value v, tp_value *out)
     case TP_TUPLE:
     case TP_DICT:
     case TP_SLICE: return lower_list(r, v, out);
-    case TP_SYM: {
-        tp_node *n = tp_sizes_node(&r->sizes, r->graph, (tp_sym){ v.sym });
-        *out = tp_of_node(n);
-        return n != NULL;
-    }
+    case TP_SYM:
+        *out = tp_sizes_value(&r->sizes, r->graph, (tp_sym){ v.sym });
+        return out->tag != TP_NODE || out->node;
     default: *out = tp_value_ref(v); return out->tag == v.tag;
     }
 }

@@ -194,9 +194,10 @@ PyObject *capture_call_function(capture *c, PyObject *callable, PyObject *args, 
     PyObject *result = PyObject_Call(callable, inside, own);
     tp_target target;
     bool ok = result;
-    if (ok && (capture_has_tensor(result) || grad != tp_self.grad_mode)) {
+    bool acts = grad != tp_self.grad_mode || callable == capture_the_words()->setitem;
+    if (ok && (capture_has_tensor(result) || acts)) {
         if ((ok = fx_target_read(TP_CALL_FUNCTION, callable, &target))) {
-            ok = add_node(c, TP_CALL_FUNCTION, target, inside, own, result, writes(inside, own, result) || grad != tp_self.grad_mode);
+            ok = add_node(c, TP_CALL_FUNCTION, target, inside, own, result, acts || writes(inside, own, result));
             fx_target_drop(target);
         }
     } else if (ok && capture_has_tensor(inside) && (PyIter_Check(result) || result == Py_None)) {
