@@ -12,6 +12,14 @@ static bool keep(tp_value taken, tp_value *out)
     return taken.tag != TP_NONE || face_raise();
 }
 
+/* A container that was filled in part: nothing is left where it stood, which may be in another that is dropped next. */
+static bool drop(tp_value *out)
+{
+    tp_value_unref(*out);
+    *out = tp_none();
+    return false;
+}
+
 static bool to_items(tp_graph *g, PyObject *o, tp_tag tag, tp_value *out)
 {
     PyObject *const *item = PySequence_Fast_ITEMS(o);
@@ -21,10 +29,8 @@ static bool to_items(tp_graph *g, PyObject *o, tp_tag tag, tp_value *out)
         return face_raise();
     *out = (tp_value){ .tag = (uint8_t)tag, .list = list };
     for (Py_ssize_t i = 0; i < count; i++)
-        if (!fx_to_value(g, item[i], &list->item[i])) {
-            tp_value_unref(*out);
-            return false;
-        }
+        if (!fx_to_value(g, item[i], &list->item[i]))
+            return drop(out);
     return true;
 }
 
@@ -38,10 +44,8 @@ static bool to_dict(tp_graph *g, PyObject *o, tp_value *out)
         return face_raise();
     *out = (tp_value){ .tag = TP_DICT, .list = list };
     while (PyDict_Next(o, &at, &key, &value) && i + 1 < list->count) {
-        if (!fx_to_value(g, key, &list->item[i]) || !fx_to_value(g, value, &list->item[i + 1])) {
-            tp_value_unref(*out);
-            return false;
-        }
+        if (!fx_to_value(g, key, &list->item[i]) || !fx_to_value(g, value, &list->item[i + 1]))
+            return drop(out);
         i += 2;
     }
     return true;
@@ -57,8 +61,7 @@ static bool to_slice(tp_graph *g, PyObject *o, tp_value *out)
     if (fx_to_value(g, s->start, &list->item[0]) && fx_to_value(g, s->stop, &list->item[1]) &&
         fx_to_value(g, s->step, &list->item[2]))
         return true;
-    tp_value_unref(*out);
-    return false;
+    return drop(out);
 }
 
 static bool to_handle(PyObject *o, tp_value *out)

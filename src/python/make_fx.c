@@ -97,6 +97,7 @@ static bool lower_items(tp_recorder *r, PyObject *o, tp_value *out)
     for (Py_ssize_t i = 0; i < count; i++)
         if (!fx_lower(r, item[i], &l->item[i])) {
             tp_value_unref(*out);
+            *out = tp_none();               /* it may stand in a list that is dropped too */
             return false;
         }
     return true;
@@ -114,6 +115,7 @@ static bool lower_dict(tp_recorder *r, PyObject *o, tp_value *out)
     for (; PyDict_Next(o, &at, &key, &value) && i + 1 < l->count; i += 2)
         if (!fx_lower(r, key, &l->item[i]) || !fx_lower(r, value, &l->item[i + 1])) {
             tp_value_unref(*out);
+            *out = tp_none();               /* it may stand in a list that is dropped too */
             return false;
         }
     return true;

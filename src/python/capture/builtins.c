@@ -142,7 +142,7 @@ static PyObject *for_c(capture *c, PyObject *o)
 static PyObject *real_call(capture *c, PyObject *callable, PyObject *args, PyObject *kwargs)
 {
     PyObject *own = PyTuple_New(PyTuple_GET_SIZE(args)), *named = kwargs ? PyDict_New() : NULL, *key, *value, *result = NULL;
-    bool ok = own && (!kwargs || named);
+    bool ok = own && (!kwargs || named), makes_dict = PyType_Check(callable) && PyType_IsSubtype((PyTypeObject *)callable, &PyDict_Type);
     for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(args); i++) {
         PyObject *item = for_c(c, PyTuple_GET_ITEM(args, i));
         if ((ok = item))
@@ -150,7 +150,8 @@ static PyObject *real_call(capture *c, PyObject *callable, PyObject *args, PyObj
     }
     Py_ssize_t at = 0;
     while (ok && kwargs && PyDict_Next(kwargs, &at, &key, &value)) {
-        PyObject *item = for_c(c, value);
+        bool called = PyFunction_Check(value) || PyMethod_Check(value);      /* what has a name is a function or kept as it is */
+        PyObject *item = called && !makes_dict ? capture_callable(c, value) : capture_inside(c, value);
         ok = item && PyDict_SetItem(named, key, item) == 0;
         Py_XDECREF(item);
     }

@@ -22,6 +22,8 @@ static int release(PyObject **slot, int count, int answer)
 static int slot_of(PyCodeObject *code, PyObject *name)
 {
     PyObject *names = code->co_localsplusnames;
+    if (!PyUnicode_Check(name))
+        return -1;
     for (int i = code->co_posonlyargcount; i < code->co_argcount + code->co_kwonlyargcount; i++) {
         PyObject *own = PyTuple_GET_ITEM(names, i);
         if (own == name || PyUnicode_Compare(own, name) == 0)
@@ -59,7 +61,7 @@ int capture_bind(PyObject *function, PyObject *const *args, Py_ssize_t count, Py
         int i = slot_of(code, name);
         if (i >= 0 && !slot[i])
             slot[i] = Py_NewRef(value);
-        else if (i >= 0 || !extra)
+        else if (i >= 0 || !extra || !PyUnicode_Check(name))
             return release(slot, slots, 0);
         else if (PyDict_SetItem(extra, name, value) < 0)
             return release(slot, slots, -1);
@@ -133,6 +135,8 @@ static PyObject *call_python(capture *c, PyObject *function, PyObject *args, PyO
         return capture_call_function(c, function, args, kwargs);
     if (breaks || PyObject_HasAttrString(function, "_torchdynamo_disable"))
         return capture_unsupported("a call of %U, which is not to be captured", ((PyFunctionObject *)function)->func_qualname);
+    if (capture_slot_count((PyCodeObject *)PyFunction_GET_CODE(function)) > MOST_SLOTS)
+        return capture_unsupported("a call of %U, which has more than %d parameters", ((PyFunctionObject *)function)->func_qualname, MOST_SLOTS);
     PyObject *slot[MOST_SLOTS + 1];
     int bound = capture_bind(function, ((PyTupleObject *)args)->ob_item, PyTuple_GET_SIZE(args), kwargs, slot);
     if (bound == 1)

@@ -62,7 +62,7 @@ typedef struct capture {
     PyObject   *globals;            /* borrowed: of the root function */
     struct frame *frame;            /* innermost */
     struct generator *generators;   /* alive ones, to be told when it is over */
-    int         depth;
+    unsigned    steps;              /* instructions done */
 } capture;
 
 /* ---- what Python tells us once (torch._dynamo): classes and functions by what a capture does with them ---- */
@@ -80,7 +80,7 @@ typedef struct capture_words {
     PyObject *partial;              /* functools.partial */
     PyObject *failed;               /* exception class: a back end failed */
     PyObject *compile_graph;        /* called with back end, graph, attributes, examples; gives what runs the graph */
-    int       generation;           /* of reset() */
+    struct code_entries *entries;   /* borrowed: of a code object, and through it of all others */
     PyObject *recompiled;           /* exception class: a second capture, where `strict` */
     int       limit, total_limit;   /* entries a code object may have about the same modules, and in all */
     bool      strict;

@@ -9,31 +9,9 @@
 
 #include "base/alloc.h"
 #include "python/capture/compile.h"
-#include "python/capture/frame.h"
+#include "python/capture/entries.h"
 #include "python/capture/instructions.h"
 #include "trace/fake.h"
-
-typedef struct entry {
-    struct entry *next;         /* owned */
-    PyObject *backend;          /* counted */
-    PyObject *run;              /* counted, NULL: nothing to run */
-    recipe   *recipe;           /* owned */
-    tp_sources sources;
-    int32_t  *input;            /* owned: sources of the graph's inputs */
-    size_t    input_count;
-    int       only_output;      /* of the recipe */
-    bool      grad_mode, inference_mode;
-    uint8_t   default_dtype;
-} entry;
-
-/* What hangs off a code object. */
-typedef struct code_entries {
-    tp_code_cache cache;        /* first: what the code object holds */
-    entry *first;               /* owned */
-    int    count;
-    int    generation;          /* of reset() */
-    bool   plain;               /* it could not be captured: runs as it is */
-} code_entries;
 
 typedef struct compiled {
     PyObject_HEAD
@@ -51,53 +29,6 @@ capture_words *capture_the_words(void)
     return face.capture_words;
 }
 
-/* ---- entries ---- */
-static void entry_free(entry *e)
-{
-    Py_XDECREF(e->backend);
-    Py_XDECREF(e->run);
-    recipe_free(e->recipe);
-    tp_sources_fini(&e->sources);
-    tp_free(e->input);
-    tp_free(e);
-}
-
-static void entries_clear(code_entries *all)
-{
-    while (all->first) {
-        entry *e = all->first;
-        all->first = e->next;
-        entry_free(e);
-    }
-    all->count = 0;
-    all->plain = false;
-}
-
-static void release_entries(tp_code_cache *cache)
-{
-    entries_clear((code_entries *)cache);
-    tp_free(cache);
-}
-
-static code_entries *entries_of(PyObject *function)
-{
-    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
-    code_entries *all = (code_entries *)tp_code_cache_get(code);
-    if (!all) {
-        if (!(all = tp_alloc_zero(sizeof *all)))
-            return face_raise(), NULL;
-        all->cache.release = release_entries;
-        if (!tp_code_cache_set(code, &all->cache))
-            return face_raise(), NULL;
-        all->generation = face.capture_words->generation;
-    }
-    if (all->generation != face.capture_words->generation) {
-        entries_clear(all);
-        all->generation = face.capture_words->generation;
-    }
-    return all;
-}
-
 /* ---- running an entry ---- */
 static PyObject *run_entry(const entry *e, const call_state *call, PyObject **values)
 {
@@ -112,21 +43,21 @@ static PyObject *run_entry(const entry *e, const call_state *call, PyObject **va
         PyErr_SetString(PyExc_RuntimeError, "a captured call lost one of its inputs");
     if (ok && e->run && !(outputs = PyObject_Vectorcall(e->run, input, e->input_count, NULL)))
         ok = false;
-    if (outputs && !PyTuple_CheckExact(outputs) && !PyList_CheckExact(outputs)) {
-        PyObject *list = face_is_tensor(outputs) ? PyErr_Format(PyExc_TypeError, "the back end's function gave a tensor, not a tuple of outputs")
-                                                 : PySequence_List(outputs);
-        Py_SETREF(outputs, list);
-        ok = list;
+    if (outputs && !PyTuple_CheckExact(outputs)) {          /* a list may be another's too, and change */
+        PyObject *tuple = face_is_tensor(outputs) ? PyErr_Format(PyExc_TypeError, "the back end's function gave a tensor, not a tuple of outputs")
+                                                  : PySequence_Tuple(outputs);
+        Py_SETREF(outputs, tuple);
+        ok = tuple;
     }
-    if (ok && outputs && PySequence_Fast_GET_SIZE(outputs) < (Py_ssize_t)recipe_output_count(e->recipe)) {
-        PyErr_Format(PyExc_RuntimeError, "the back end's function gave %zd outputs instead of %zu", PySequence_Fast_GET_SIZE(outputs),
+    if (ok && outputs && PyTuple_GET_SIZE(outputs) < (Py_ssize_t)recipe_output_count(e->recipe)) {
+        PyErr_Format(PyExc_RuntimeError, "the back end's function gave %zd outputs instead of %zu", PyTuple_GET_SIZE(outputs),
                      recipe_output_count(e->recipe));
         ok = false;
     }
     if (ok && e->only_output >= 0)
-        result = Py_NewRef(PySequence_Fast_GET_ITEM(outputs, e->only_output));
+        result = Py_NewRef(PyTuple_GET_ITEM(outputs, e->only_output));
     else if (ok)
-        result = recipe_run(e->recipe, outputs ? PySequence_Fast_ITEMS(outputs) : NULL, &e->sources, call, values);
+        result = recipe_run(e->recipe, outputs ? ((PyTupleObject *)outputs)->ob_item : NULL, &e->sources, call, values);
     Py_XDECREF(outputs);
     if (input != few)
         tp_free(input);
@@ -139,38 +70,45 @@ static bool state_fits(const entry *e)
            e->default_dtype == tp_the_runtime.default_dtype;
 }
 
-/* Tries the entries. NULL without an exception: none fits; *reason is then the first guard that failed, as text. */
+/* Runs the entry if it fits; else *reason, when it is wanted and not there yet, is the guard that failed, as text. */
+static bool try_entry(compiled *f, entry *e, const call_state *call, PyObject **reason, PyObject **result)
+{
+    if (!entry_is_for(e, f->backend) || !state_fits(e))
+        return false;
+    PyObject *few[64] = { 0 };
+    size_t count = e->sources.path.count;
+    PyObject **values = count <= TP_COUNT(few) ? few : tp_alloc_zero(count * sizeof *few);
+    const guard *failed = NULL;
+    if (!values) {
+        *result = face_raise();
+        return true;
+    }
+    bool fits = tp_guards_hold(&e->sources, call, values, &failed);
+    if (fits) {
+        entry_to_front(e);                      /* what fits now will fit next */
+        *result = run_entry(e, call, values);
+    } else if (f->on_fail && !*reason) {
+        *reason = tp_guard_text(&e->sources, failed);
+        fits = PyErr_Occurred();                /* a text that cannot be made: somebody's __repr__ */
+    }
+    for (size_t i = 0; i < count; i++)
+        Py_XDECREF(values[i]);
+    if (values != few)
+        tp_free(values);
+    return fits;
+}
+
+/* Tries the entries. NULL without an exception: none fits. */
 static PyObject *run_cached(compiled *f, code_entries *all, const call_state *call, PyObject **reason)
 {
-    for (entry **at = &all->first; *at; at = &(*at)->next) {
-        entry *e = *at;
-        if (e->backend != f->backend || !state_fits(e))
-            continue;
-        PyObject *few[64] = { 0 }, *result = NULL;
-        size_t count = e->sources.path.count;
-        PyObject **values = count <= TP_COUNT(few) ? few : tp_alloc_zero(count * sizeof *few);
-        const guard *failed = NULL;
-        if (!values)
-            return face_raise();
-        bool fits = tp_guards_hold(&e->sources, call, values, &failed);
-        if (fits) {
-            if (at != &all->first) {            /* what fits now will fit next */
-                *at = e->next;
-                e->next = all->first;
-                all->first = e;
-            }
-            result = run_entry(e, call, values);
-        } else if (f->on_fail && !*reason) {
-            *reason = tp_guard_text(&e->sources, failed);
-        }
-        for (size_t i = 0; i < count; i++)
-            Py_XDECREF(values[i]);
-        if (values != few)
-            tp_free(values);
-        if (fits)
-            return result;
+    PyObject *result = NULL;
+    bool found = false;
+    for (entry *e = entry_ref(all->first), *next; e; e = next) {
+        found = try_entry(f, e, call, reason, &result);
+        next = found ? NULL : entry_ref(e->next);
+        entry_unref(e);
     }
-    return NULL;
+    return result;
 }
 
 /* ---- making an entry ---- */
@@ -241,6 +179,8 @@ static bool compile_graph(compiled *f, capture *c, entry *e)
         e->input[i] = c->input.item[i].source;
         if ((ok = real))
             PyList_SET_ITEM(examples, (Py_ssize_t)i, Py_NewRef(real));
+        else
+            PyErr_SetString(PyExc_RuntimeError, "what was captured is gone before it ran");
     }
     e->input_count = c->input.count;
     if (ok && (graph = fx_wrap_graph(c->graph)))
@@ -254,9 +194,12 @@ static bool compile_graph(compiled *f, capture *c, entry *e)
 }
 
 /* Follows the function with these arguments. */
-static bool follow(capture *c, PyObject *function, PyObject *const *slot, PyObject **result)
+static bool follow(capture *c, PyObject *function, PyCodeObject *code, PyObject *const *slot, PyObject **result)
 {
-    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
+    if (PyFunction_GET_CODE(function) != (PyObject *)code)      /* told of a failing guard, somebody gave it another */
+        return capture_unsupported("a function whose code is exchanged while it is called");
+    if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE))
+        return capture_unsupported("a function that gives a generator or a coroutine");
     int slots = capture_slot_count(code);
     PyObject *taken[MOST_SLOTS + 1];
     for (int i = 0; i < slots; i++)
@@ -275,13 +218,12 @@ static bool follow(capture *c, PyObject *function, PyObject *const *slot, PyObje
     return ok;
 }
 
-static entry *make_entry(compiled *f, const call_state *call, PyObject *const *slot)
+static entry *make_entry(compiled *f, PyCodeObject *code, const call_state *call, PyObject *const *slot)
 {
-    entry *e = tp_alloc_zero(sizeof *e);
+    entry *e = entry_new(f->backend);
     capture c;
     if (!e)
-        return face_raise(), NULL;
-    e->backend = Py_NewRef(f->backend);
+        return NULL;
     e->grad_mode = tp_self.grad_mode;
     e->inference_mode = tp_self.inference_mode;
     e->default_dtype = (uint8_t)tp_the_runtime.default_dtype;
@@ -292,7 +234,7 @@ static entry *make_entry(compiled *f, const call_state *call, PyObject *const *s
         c.call = *call;
         c.globals = PyFunction_GET_GLOBALS(f->function);
         tp_fake_enter(&fake);
-        ok = follow(&c, f->function, slot, &result) && (e->recipe = recipe_new(&c, result));
+        ok = follow(&c, f->function, code, slot, &result) && (e->recipe = recipe_new(&c, result));
         capture_end_generators(&c);
         capture_end_callables(&c);
         tp_fake_leave(&fake);
@@ -306,14 +248,13 @@ static entry *make_entry(compiled *f, const call_state *call, PyObject *const *s
     capture_fini(&c);
     if (ok)
         return e;
-    entry_free(e);
+    entry_unref(e);
     return NULL;
 }
 
 /* ---- calling ---- */
-static PyObject *call_plainly(compiled *f, PyObject *const *slot)
+static PyObject *call_plainly(compiled *f, PyCodeObject *code, PyObject *const *slot)
 {
-    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(f->function);
     int plain = code->co_argcount, named = code->co_kwonlyargcount, at = plain + named;
     PyObject *args = PyTuple_New(plain), *kwargs = PyDict_New(), *all = NULL, *result = NULL;
     bool ok = args && kwargs;
@@ -333,66 +274,50 @@ static PyObject *call_plainly(compiled *f, PyObject *const *slot)
     return result;
 }
 
-static bool tell_failure(compiled *f, PyObject *reason)
+static bool tell_failure(compiled *f, PyCodeObject *code, PyObject *reason)
 {
-    PyObject *pair = PyTuple_Pack(2, reason, PyFunction_GET_CODE(f->function));
+    PyObject *pair = PyTuple_Pack(2, reason, (PyObject *)code);
     PyObject *done = pair ? PyObject_CallOneArg(f->on_fail, pair) : NULL;
     Py_XDECREF(pair);
     Py_XDECREF(done);
     return done;
 }
 
-/* Would the entry be about the very modules of this call? Entries of other instances do not count against the limit. */
-static bool is_about(const entry *e, const call_state *call)
-{
-    size_t count = e->sources.path.count;
-    PyObject **values = tp_alloc_zero((count + 1) * sizeof *values);
-    bool same = values;
-    for (size_t i = 0; same && i < e->sources.guard.count; i++) {
-        const guard *g = &e->sources.guard.item[i];
-        if (g->kind == GUARD_ID && PyObject_IsInstance(g->object, face.capture_words->module) == 1)
-            same = tp_source_value(&e->sources, g->source, call, values) == g->object;
-    }
-    for (size_t i = 0; values && i < count; i++)
-        Py_XDECREF(values[i]);
-    tp_free(values);
-    PyErr_Clear();
-    return same;
-}
-
+/* Entries of other instances do not count against the limit. */
 static int count_about(const code_entries *all, const compiled *f, const call_state *call)
 {
     int count = 0;
     for (const entry *e = all->first; e; e = e->next)
-        count += e->backend == f->backend && is_about(e, call);
+        count += entry_is_for(e, f->backend) && entry_is_about(e, call);
     return count;
 }
 
 /* Captures, then runs what was captured. */
-static PyObject *call_new(compiled *f, code_entries *all, const call_state *call, PyObject *const *slot)
+static PyObject *call_new(compiled *f, PyCodeObject *code, code_entries *all, const call_state *call, PyObject *const *slot)
 {
     int about = all->first ? count_about(all, f, call) : 0;
     if (about && face.capture_words->strict)
         return PyErr_Format(face.capture_words->recompiled, "Recompiling function %U in %U:%d", ((PyFunctionObject *)f->function)->func_name,
-                            ((PyCodeObject *)PyFunction_GET_CODE(f->function))->co_filename, ((PyCodeObject *)PyFunction_GET_CODE(f->function))->co_firstlineno);
+                            code->co_filename, code->co_firstlineno);
     if (about >= face.capture_words->limit || all->count >= face.capture_words->total_limit)
-        return call_plainly(f, slot);
-    entry *e = make_entry(f, call, slot);
+        return call_plainly(f, code, slot);
+    entry *e = make_entry(f, code, call, slot);
     if (!e) {
         bool unsupported = PyErr_ExceptionMatches(face.capture_words->unsupported), own = face.capture_words->failed && PyErr_ExceptionMatches(face.capture_words->failed);
         if (f->fullgraph || own || PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) || PyErr_ExceptionMatches(PyExc_MemoryError))
             return NULL;
         PyErr_Clear();
         all->plain |= unsupported;              /* another call may go another way, but will seldom be worth the search */
-        return call_plainly(f, slot);
+        return call_plainly(f, code, slot);
     }
-    e->next = all->first;
-    all->first = e;
-    all->count++;
+    bool added = entry_add(all, e);
+    entry_unref(e);
+    if (!added)
+        return NULL;
     PyObject *reason = NULL, *result = run_cached(f, all, call, &reason);
     Py_XDECREF(reason);
     if (!result && !PyErr_Occurred())           /* capturing changed what it looked at: what is sure is the program itself */
-        return call_plainly(f, slot);
+        return call_plainly(f, code, slot);
     return result;
 }
 
@@ -402,25 +327,28 @@ static bool is_watched(void)
     return tp_self.active || tp_self.modes;
 }
 
-static PyObject *call_bound(compiled *f, PyObject *const *slot)
+static PyObject *call_with_code(compiled *f, PyCodeObject *code, PyObject *const *slot)
 {
     call_state call = { slot, PyFunction_GET_CLOSURE(f->function), PyFunction_GET_GLOBALS(f->function) };
-    code_entries *all = entries_of(f->function);
+    code_entries *all = entries_of(code);
     PyObject *reason = NULL, *result;
     if (!all)
         return NULL;
     if (all->plain && !f->fullgraph)
-        return call_plainly(f, slot);
-    if ((result = run_cached(f, all, &call, &reason)) || PyErr_Occurred()) {
-        Py_XDECREF(reason);
-        return result;
-    }
-    if (reason && !tell_failure(f, reason)) {
-        Py_DECREF(reason);
-        return NULL;
-    }
+        return call_plainly(f, code, slot);
+    result = run_cached(f, all, &call, &reason);
+    bool told = result || PyErr_Occurred() || !reason || tell_failure(f, code, reason);
     Py_XDECREF(reason);
-    return call_new(f, all, &call, slot);
+    return result || PyErr_Occurred() || !told ? result : call_new(f, code, all, &call, slot);
+}
+
+/* The function may get other code while it is called: what hangs off this one is needed to the end. */
+static PyObject *call_bound(compiled *f, PyObject *const *slot)
+{
+    PyObject *code = Py_NewRef(PyFunction_GET_CODE(f->function));
+    PyObject *result = call_with_code(f, (PyCodeObject *)code, slot);
+    Py_DECREF(code);
+    return result;
 }
 
 static PyObject *compiled_call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names)
@@ -430,7 +358,9 @@ static PyObject *compiled_call(PyObject *callable, PyObject *const *args, size_t
     Py_ssize_t count = PyVectorcall_NARGS(flags);
     int slots = capture_slot_count(code), bound = 1;
     PyObject *slot[MOST_SLOTS + 1], *result;
-    if (TP_UNLIKELY(is_watched() || !face.capture_words || slots > MOST_SLOTS)) {
+    if (TP_UNLIKELY(tp_capture_stack_ends()))
+        return PyErr_Format(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack is used up");
+    if (TP_UNLIKELY(is_watched() || !face.capture_words || slots > MOST_SLOTS || count >= MOST_SLOTS)) {
         PyObject *plain = f->self ? PyMethod_New(f->function, f->self) : Py_NewRef(f->function);
         result = plain ? PyObject_Vectorcall(plain, args, flags, names) : NULL;
         Py_XDECREF(plain);
@@ -440,8 +370,6 @@ static PyObject *compiled_call(PyObject *callable, PyObject *const *args, size_t
         return call_bound(f, args);
     PyObject *all[MOST_SLOTS + 1], *kwargs = NULL;
     Py_ssize_t first = f->self ? 1 : 0, given = names ? PyTuple_GET_SIZE(names) : 0;
-    if (count + first > MOST_SLOTS)
-        return PyErr_Format(PyExc_TypeError, "a compiled callable takes at most %d arguments", MOST_SLOTS);
     all[0] = f->self;
     memcpy(all + first, args, (size_t)count * sizeof *all);
     if (given && !(kwargs = PyDict_New()))
@@ -586,8 +514,7 @@ static PyObject *configure(PyObject *module, PyObject *words)
 static PyObject *reset(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
-    if (face.capture_words)
-        face.capture_words->generation++;
+    entries_reset();
     Py_RETURN_NONE;
 }
 

@@ -61,6 +61,9 @@ int  tp_capture_entered(void);      /* how many are, in all threads: 0 means tha
 void tp_capture_suspend(void);
 void tp_capture_resume(void);
 
+/* Is this thread's C stack nearly used up? What recurses in C for each call of the program's asks, and raises RecursionError. */
+bool tp_capture_stack_ends(void);
+
 /* One thing of ours on each code object: what was compiled for it. Whoever keeps more there begins his struct with this
  * one. `release` is called when the code object dies or gets another. */
 typedef struct tp_code_cache tp_code_cache;

@@ -20,6 +20,30 @@
 #include "python/capture/frame.h"
 #include "python/face.h"
 
+/* ---- the C stack ---- */
+enum { STACK_MARGIN = 256 * 1024 };
+
+static void find_stack_end(void)
+{
+    pthread_attr_t attr;
+    void *address = NULL;
+    size_t size = 0;
+    tp_self.stack_end = 1;              /* unknown: never near */
+    if (pthread_getattr_np(pthread_self(), &attr) != 0)
+        return;
+    if (pthread_attr_getstack(&attr, &address, &size) == 0 && size > 2 * STACK_MARGIN)
+        tp_self.stack_end = (uintptr_t)address;
+    pthread_attr_destroy(&attr);
+}
+
+bool tp_capture_stack_ends(void)
+{
+    if (TP_UNLIKELY(!tp_self.stack_end))
+        find_stack_end();
+    /* Above the end and near it; a program that runs on a stack of its own is elsewhere altogether. */
+    return (uintptr_t)__builtin_frame_address(0) - tp_self.stack_end < STACK_MARGIN;
+}
+
 #if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000
 
 #define Py_BUILD_CORE 1             /* the struct of a frame is private; PEP 523 hands out only a pointer to it */
@@ -27,10 +51,7 @@
 
 typedef struct _PyInterpreterFrame interpreter_frame;
 
-enum {
-    STACK_MARGIN = 256 * 1024,
-    GENERATOR = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE,
-};
+enum { GENERATOR = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE };
 
 struct capture_state {
     int entered;                        /* captures, in all threads */
@@ -49,28 +70,6 @@ static struct capture_state *state(void)
         }
     }
     return face.capture;
-}
-
-/* ---- the C stack ---- */
-static void find_stack_end(void)
-{
-    pthread_attr_t attr;
-    void *address = NULL;
-    size_t size = 0;
-    tp_self.stack_end = 1;              /* unknown: never near */
-    if (pthread_getattr_np(pthread_self(), &attr) != 0)
-        return;
-    if (pthread_attr_getstack(&attr, &address, &size) == 0 && size > 2 * STACK_MARGIN)
-        tp_self.stack_end = (uintptr_t)address;
-    pthread_attr_destroy(&attr);
-}
-
-static bool stack_ends(void)
-{
-    if (TP_UNLIKELY(!tp_self.stack_end))
-        find_stack_end();
-    /* Above the end and near it; a program that runs on a stack of its own is elsewhere altogether. */
-    return (uintptr_t)__builtin_frame_address(0) - tp_self.stack_end < STACK_MARGIN;
 }
 
 /* ---- running another code ---- */
@@ -205,7 +204,7 @@ static PyObject *hook(PyThreadState *ts, interpreter_frame *f, int throwing)
 {
     tp_capture *c = tp_self.capture;
     PyObject *out = NULL, *result;
-    if (TP_UNLIKELY(stack_ends())) {
+    if (TP_UNLIKELY(tp_capture_stack_ends())) {
         PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack is used up");
         return NULL;
     }

@@ -11,21 +11,40 @@
 enum { WATCHED_KEYS = TP_LAYER_BIT(TP_LAYER_FAKE) | TP_LAYER_BIT(TP_LAYER_DISPATCH) | TP_LAYER_BIT(TP_LAYER_TRANSFORM) | TP_KEY_INFERENCE };
 
 /* ---- making ---- */
+PyObject *tp_guard_object(const guard *g)
+{
+    if (!g->weak)
+        return g->object;
+    PyObject *o = PyWeakref_GET_OBJECT(g->object);
+    return o == Py_None ? NULL : o;
+}
+
 bool tp_guard_add(tp_sources *s, guard_kind kind, int32_t at, PyObject *object, int64_t number)
 {
-    guard g = { .kind = (uint8_t)kind, .source = at, .object = object, .number = number };
+    bool by_identity = kind == GUARD_ID || kind == GUARD_TYPE;
+    if (by_identity)
+        number = (int64_t)(uintptr_t)object;
+    guard g = { .kind = (uint8_t)kind, .source = at, .number = number };
     uint64_t hash = tp_hash_word((uint64_t)(uintptr_t)object ^ tp_hash_word((uint64_t)kind << 56 ^ (uint64_t)(uint32_t)at << 24 ^ (uint64_t)number));
     uint64_t there;
     if (tp_map_get(&s->guard_at, hash, &there)) {
         const guard *old = &s->guard.item[there];
-        if (old->kind == g.kind && old->source == at && old->object == object && old->number == number)
+        if (old->kind == g.kind && old->source == at && tp_guard_object(old) == object && old->number == number)
             return true;
     }
-    if (!tp_array_push(&s->guard, g) || (Py_XINCREF(object), !tp_map_put(&s->guard_at, hash, s->guard.count - 1))) {
+    g.weak = by_identity && PyType_SUPPORTS_WEAKREFS(Py_TYPE(object));
+    g.object = g.weak ? PyWeakref_NewRef(object, NULL) : Py_XNewRef(object);
+    if (g.weak && !g.object)
+        return false;
+    if (!tp_array_push(&s->guard, g)) {
+        Py_XDECREF(g.object);
         face_raise();
         return false;
     }
-    return true;
+    if (tp_map_put(&s->guard_at, hash, s->guard.count - 1))
+        return true;
+    face_raise();
+    return false;
 }
 
 bool tp_guard_tensor(tp_sources *s, int32_t at, PyObject *tensor)
@@ -90,7 +109,8 @@ static bool keys_fit(PyObject *o, PyObject *keys)
         return false;
     while (PyDict_Next(o, &at, &key, &value)) {
         PyObject *want = PyTuple_GET_ITEM(keys, i++);
-        if (key != want && !is_equal(key, want))
+        bool plain = PyUnicode_CheckExact(key) || PyLong_CheckExact(key) || PyFloat_CheckExact(key);
+        if (key != want && !(plain && is_equal(key, want)))     /* no __eq__ of the user's runs in the midst of his dict */
             return false;
     }
     return true;
@@ -108,8 +128,8 @@ static bool lacks(PyObject *o, PyObject *name)
 static bool holds(const tp_sources *s, const guard *g, PyObject *o, const call_state *call, PyObject **values)
 {
     switch ((guard_kind)g->kind) {
-    case GUARD_ID: return o == g->object;
-    case GUARD_TYPE: return (PyObject *)Py_TYPE(o) == g->object;
+    case GUARD_ID: return o == tp_guard_object(g);
+    case GUARD_TYPE: return (PyObject *)Py_TYPE(o) == tp_guard_object(g);
     case GUARD_EQUAL: return is_equal(o, g->object);
     case GUARD_TENSOR: return tensor_fits(o, g->facts);
     case GUARD_LENGTH: return PyDict_Check(o)                       ? PyDict_GET_SIZE(o) == g->number
@@ -165,8 +185,8 @@ PyObject *tp_guard_text(const tp_sources *s, const guard *g)
     if (!where)
         return NULL;
     switch ((guard_kind)g->kind) {
-    case GUARD_ID: text = PyUnicode_FromFormat("___check_obj_id(%U, %zu)", where, (size_t)g->object); break;
-    case GUARD_TYPE: text = PyUnicode_FromFormat("___check_type_id(%U, %zu)", where, (size_t)g->object); break;
+    case GUARD_ID: text = PyUnicode_FromFormat("___check_obj_id(%U, %zu)", where, (size_t)g->number); break;
+    case GUARD_TYPE: text = PyUnicode_FromFormat("___check_type_id(%U, %zu)", where, (size_t)g->number); break;
     case GUARD_EQUAL: text = PyUnicode_FromFormat(g->object == Py_None ? "%U is %R" : "%U == %R", where, g->object); break;
     case GUARD_TENSOR: text = tensor_text(where, g->facts); break;
     case GUARD_LENGTH: text = PyUnicode_FromFormat("len(%U) == %lld", where, LL(g->number)); break;

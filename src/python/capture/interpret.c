@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "python/capture/frame.h"
 #include "python/capture/instructions.h"
 
 /* ---- frames ---- */
@@ -232,14 +233,32 @@ static bool raise_varargs(frame *f, int count)
         PyErr_SetString(PyExc_TypeError, "exceptions must derive from BaseException");
         value = NULL;
     }
+    if (value && cause && PyExceptionClass_Check(cause))
+        Py_SETREF(cause, capture_call(c, cause, face.empty_tuple, NULL));
+    else if (value && cause && cause != Py_None && !PyExceptionInstance_Check(cause))
+        PyErr_SetString(PyExc_TypeError, "exception causes must derive from BaseException");
+    if (value && PyErr_Occurred())
+        Py_CLEAR(value);
     if (value && cause)
         PyException_SetCause(value, cause == Py_None ? NULL : Py_NewRef(cause));
     Py_XDECREF(cause);
     return value ? raise_again(value) : false;
 }
 
+static bool is_class_of_exceptions(PyObject *o)
+{
+    bool yes = PyTuple_Check(o) || PyExceptionClass_Check(o);
+    for (Py_ssize_t i = 0; yes && PyTuple_Check(o) && i < PyTuple_GET_SIZE(o); i++)
+        yes = PyExceptionClass_Check(PyTuple_GET_ITEM(o, i));
+    if (!yes)
+        PyErr_SetString(PyExc_TypeError, "catching classes that do not inherit from BaseException is not allowed");
+    return yes;
+}
+
 static bool check_match(frame *f)
 {
+    if (!is_class_of_exceptions(TOP(1)))
+        return false;
     int match = PyErr_GivenExceptionMatches(TOP(2), TOP(1));
     return replace(f, 1, PyBool_FromLong(match));
 }
@@ -253,11 +272,15 @@ static bool before_with(frame *f)
     PyObject *entered = leave ? capture_call(c, enter, face.empty_tuple, NULL) : NULL;
     Py_XDECREF(enter_name);
     Py_XDECREF(exit_name);
-    Py_XDECREF(enter);
     if (!entered) {
+        if (!leave && PyErr_ExceptionMatches(PyExc_AttributeError))
+            PyErr_Format(PyExc_TypeError, "'%.200s' object does not support the context manager protocol%s", Py_TYPE(manager)->tp_name,
+                         enter ? " (missed __exit__ method)" : "");
+        Py_XDECREF(enter);
         Py_XDECREF(leave);
         return false;
     }
+    Py_DECREF(enter);
     drop(f, 1);
     return push(f, leave) && push(f, entered);
 }
@@ -432,9 +455,22 @@ static bool call(frame *f, int count, PyObject *names)
     return replace(f, count + 1, result);
 }
 
+static PyObject *spread(frame *f, PyObject *called, PyObject *o)
+{
+    PyObject *items = items_of(f, o);
+    if (!items && !Py_TYPE(o)->tp_iter && !PySequence_Check(o) && PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        PyObject *name = _PyObject_FunctionStr(called);
+        if (name)
+            PyErr_Format(PyExc_TypeError, "%U argument after * must be an iterable, not %.200s", name, Py_TYPE(o)->tp_name);
+        Py_XDECREF(name);
+    }
+    return items;
+}
+
 static bool call_ex(frame *f, bool with_names)
 {
-    PyObject *args = items_of(f, TOP(with_names ? 2 : 1)), *tuple = args ? PyList_AsTuple(args) : NULL;
+    PyObject *args = spread(f, TOP(with_names ? 3 : 2), TOP(with_names ? 2 : 1)), *tuple = args ? PyList_AsTuple(args) : NULL;
     PyObject *kwargs = tuple && with_names ? capture_shadow(f->capture, TOP(1), false) : NULL, *copy = NULL;
     if (kwargs && !(copy = PyDict_New()))
         Py_CLEAR(tuple);
@@ -660,6 +696,16 @@ static bool step(frame *f, const tp_instruction *i)
     }
 }
 
+/* Other threads run now and then, and Ctrl-C arrives. */
+static bool breathe(capture *c)
+{
+    if ((++c->steps & 1023) == 0) {
+        Py_BEGIN_ALLOW_THREADS
+        Py_END_ALLOW_THREADS
+    }
+    return PyErr_CheckSignals() == 0;
+}
+
 static frame_end run(frame *f)
 {
     for (;;) {
@@ -674,7 +720,7 @@ static frame_end run(frame *f)
         }
         if (!step(f, i) && !handle(f))
             return FRAME_RAISED;
-        if (TP_UNLIKELY(PyErr_CheckSignals() < 0) && !handle(f))
+        if (TP_UNLIKELY(!breathe(f->capture)) && !handle(f))
             return FRAME_RAISED;
     }
 }
@@ -682,6 +728,10 @@ static frame_end run(frame *f)
 frame_end frame_run(frame *f)
 {
     capture *c = f->capture;
+    if (TP_UNLIKELY(tp_capture_stack_ends())) {             /* where the program has set itself a limit beyond the stack */
+        PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack is used up");
+        return FRAME_RAISED;
+    }
     if (Py_EnterRecursiveCall(" while capturing"))
         return FRAME_RAISED;
     f->outer = c->frame;

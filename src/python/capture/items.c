@@ -101,7 +101,13 @@ static PyObject *outside_item(capture *c, PyObject *o, PyObject *key, int32_t so
             return NULL;
         if (!there)
             return PyObject_GetItem(o, key);        /* __missing__, or KeyError */
-        return capture_wrap(c, PyDict_GetItemWithError(o, key), tp_source_in(c->sources, SOURCE_ITEM, source, 0, key));
+        PyObject *value = Py_XNewRef(PyDict_GetItemWithError(o, key)), *inside = NULL;
+        if (value)
+            inside = capture_wrap(c, value, tp_source_in(c->sources, SOURCE_ITEM, source, 0, key));
+        else if (!PyErr_Occurred())
+            capture_unsupported("a key that is equal to itself only at times");
+        Py_XDECREF(value);
+        return inside;
     }
     Py_ssize_t i = PyLong_AsSsize_t(key), count = PySequence_Fast_GET_SIZE(o);
     if (i == -1 && PyErr_Occurred())

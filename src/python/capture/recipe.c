@@ -1,19 +1,20 @@
 /* recipe.c - how to make a captured call's result, and what it changed outside, from the outputs of its graph.
  *
- * Parts are numbered; a part that holds others comes to exist before them, so that cycles and things held twice are what
- * they were. */
+ * Parts are numbered; a tuple, list, dict or object comes to exist before what it holds, so that cycles and things held twice
+ * are what they were. Other containers exist after what they hold: those that hold themselves are refused. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "python/capture/capture.h"
 
 typedef enum part_kind {
-    PART_CONSTANT, PART_SOURCE, PART_OUTPUT, PART_TUPLE, PART_LIST, PART_DICT, PART_SET, PART_SLICE, PART_METHOD, PART_OBJECT, PART_MADE,
+    PART_CONSTANT, PART_SOURCE, PART_OUTPUT, PART_CELL, PART_GLOBALS, PART_TUPLE, PART_LIST, PART_DICT, PART_SET, PART_SLICE, PART_METHOD, PART_OBJECT, PART_MADE,
 } part_kind;
 
 struct recipe_part {
     uint8_t   kind;
-    int32_t   number;           /* source, output */
+    bool      open;             /* while it is made: its parts are not all there yet */
+    int32_t   number;           /* source, output, cell of the function's closure */
     PyObject *object;           /* counted, may be NULL: constant, class, function */
     int32_t  *part;             /* owned: numbers of others */
     int32_t   count;
@@ -37,13 +38,14 @@ typedef struct making {
     capture *c;
     recipe  *r;
     tp_map   known;             /* address -> part */
+    PyObject *kept;             /* counted list: what was made on the way, so that its address is no other's */
 } making;
 
 static int32_t part_of(making *m, PyObject *o);
 
 static int32_t add(making *m, PyObject *o, part_kind kind, int32_t number, PyObject *object, int32_t count)
 {
-    recipe_part p = { .kind = (uint8_t)kind, .number = number, .object = object, .count = count };
+    recipe_part p = { .kind = (uint8_t)kind, .open = true, .number = number, .object = object, .count = count };
     if (count && !(p.part = tp_alloc_array((size_t)count, sizeof *p.part))) {
         face_raise();
         return -1;
@@ -77,6 +79,8 @@ static int32_t add_items(making *m, PyObject *o, part_kind kind, PyObject *items
     for (Py_ssize_t i = 0; at >= 0 && i < count; i++)
         if (!set_part(m, at, (int32_t)i, PySequence_Fast_GET_ITEM(items, i)))
             at = -1;
+    if (at >= 0)
+        m->r->part.item[at].open = false;
     return at;
 }
 
@@ -128,11 +132,19 @@ static bool is_atom(PyObject *o)
            t == face.device || t == face.layout || t == face.format || PyRange_Check(o);
 }
 
-static int32_t part_of(making *m, PyObject *o)
+/* One met again, maybe inside itself. */
+static int32_t known_part(making *m, PyObject *o, int32_t at)
 {
-    uint64_t known;
-    if (tp_map_get(&m->known, (uint64_t)(uintptr_t)o, &known))
-        return (int32_t)known;
+    const recipe_part *p = &m->r->part.item[at];
+    if (p->open && (p->kind == PART_SET || p->kind == PART_SLICE || p->kind == PART_METHOD || p->kind == PART_MADE)) {
+        capture_unsupported("a %s that holds itself", Py_TYPE(o)->tp_name);
+        return -1;
+    }
+    return at;
+}
+
+static int32_t new_part(making *m, PyObject *o)
+{
     if (is_atom(o))
         return add(m, NULL, PART_CONSTANT, 0, o, 0);
     const record *r = capture_record(m->c, o);
@@ -176,11 +188,39 @@ static int32_t part_of(making *m, PyObject *o)
         return add_items(m, o, PART_MADE, o, (PyObject *)Py_TYPE(o));
     if (PyDict_Check(o)) {
         PyObject *items = PyDict_Items(o);
-        int32_t at = add_items(m, o, PART_MADE, items, (PyObject *)Py_TYPE(o));
+        bool kept = items && PyList_Append(m->kept, items) == 0;
+        int32_t at = kept ? add_items(m, o, PART_MADE, items, (PyObject *)Py_TYPE(o)) : -1;
         Py_XDECREF(items);
         return at;
     }
     return add_object(m, o);
+}
+
+static int32_t part_of(making *m, PyObject *o)
+{
+    uint64_t known;
+    if (tp_map_get(&m->known, (uint64_t)(uintptr_t)o, &known))
+        return known_part(m, o, (int32_t)known);
+    if (Py_EnterRecursiveCall(" while capturing a result"))
+        return -1;
+    int32_t at = new_part(m, o);
+    Py_LeaveRecursiveCall();
+    return at;
+}
+
+/* What a store goes to: the cell or the globals of whichever function is called, other things as they are. */
+static int32_t target_of(making *m, const effect *e)
+{
+    const capture *c = m->c;
+    const record *r = capture_record(m->c, e->object);
+    const path *from = r && r->source != NO_SOURCE ? &c->sources->path.item[r->source] : NULL;
+    if (e->kind == EFFECT_CELL && from && from->kind == SOURCE_CELL)
+        return add(m, NULL, PART_CELL, from->number, NULL, 0);
+    if (e->kind == EFFECT_GLOBAL && e->object == c->globals)
+        return add(m, NULL, PART_GLOBALS, 0, NULL, 0);
+    if (e->kind == EFFECT_CELL || e->kind == EFFECT_GLOBAL)
+        return add(m, NULL, PART_CONSTANT, 0, e->object, 0);
+    return part_of(m, e->object);
 }
 
 static bool add_replays(making *m)
@@ -190,11 +230,7 @@ static bool add_replays(making *m)
         replay p = { .kind = e->kind, .object = -1, .value = -1, .name = e->name };
         const record *r = capture_record(m->c, e->object);
         PyObject *value = e->kind == EFFECT_CONTAINER ? r->shadow : e->value;
-        if (e->kind == EFFECT_CELL || e->kind == EFFECT_GLOBAL)     /* the object itself: a cell of the closure, a dict of globals */
-            p.object = add(m, NULL, PART_CONSTANT, 0, e->object, 0);
-        else
-            p.object = part_of(m, e->object);
-        if (p.object < 0 || (value && (p.value = part_of(m, value)) < 0))
+        if ((p.object = target_of(m, e)) < 0 || (value && (p.value = part_of(m, value)) < 0))
             return false;
         if (!tp_array_push(&m->r->replay, p)) {
             face_raise();
@@ -207,14 +243,12 @@ static bool add_replays(making *m)
 
 recipe *recipe_new(capture *c, PyObject *result)
 {
-    making m = { .c = c, .r = tp_alloc_zero(sizeof(recipe)) };
-    if (!m.r) {
+    making m = { .c = c, .r = tp_alloc_zero(sizeof(recipe)), .kept = PyList_New(0) };
+    if (!m.r)
         face_raise();
-        return NULL;
-    }
-    m.r->root = part_of(&m, result);
-    bool ok = m.r->root >= 0 && add_replays(&m);
+    bool ok = m.r && m.kept && (m.r->root = part_of(&m, result)) >= 0 && add_replays(&m);
     tp_map_fini(&m.known);
+    Py_XDECREF(m.kept);
     if (ok)
         return m.r;
     recipe_free(m.r);
@@ -278,12 +312,38 @@ static bool fill_items(making_again *m, const recipe_part *p, PyObject *into)
         PyObject *item = make(m, p->part[i]);
         if (!item)
             return false;
-        if (PyTuple_Check(into))
+        if (PyList_Check(into)) {
+            if (PyList_SetItem(into, i, Py_NewRef(item)) < 0)       /* a class that was called on the way may have had it */
+                return false;
+        } else {
+            Py_XDECREF(PyTuple_GET_ITEM(into, i));
             PyTuple_SET_ITEM(into, i, Py_NewRef(item));
-        else
-            PyList_SET_ITEM(into, i, Py_NewRef(item));
+        }
     }
     return true;
+}
+
+/* Full of None: what is called while it is filled may look into it. */
+static PyObject *hollow(const recipe_part *p)
+{
+    PyObject *made = p->kind == PART_LIST ? PyList_New(p->count) : PyTuple_New(p->count);
+    for (int32_t i = 0; made && i < p->count; i++) {
+        if (p->kind == PART_LIST)
+            PyList_SET_ITEM(made, i, Py_NewRef(Py_None));
+        else
+            PyTuple_SET_ITEM(made, i, Py_NewRef(Py_None));
+    }
+    return made;
+}
+
+static PyObject *make_items(making_again *m, const recipe_part *p, int32_t at)
+{
+    PyObject *made = m->made[at] = hollow(p);
+    if (!made || !fill_items(m, p, made))
+        return NULL;
+    if (p->kind == PART_TUPLE && p->count && !PyObject_GC_IsTracked(made))     /* the collector lets go of tuples of None */
+        PyObject_GC_Track(made);
+    return made;
 }
 
 static bool fill_dict(making_again *m, const recipe_part *p, PyObject *into)
@@ -326,10 +386,10 @@ static PyObject *make_new(making_again *m, int32_t at)
     case PART_SOURCE:
         found = tp_source_value(m->s, p->number, m->call, m->values);
         return found ? Py_NewRef(found) : PyErr_Format(PyExc_RuntimeError, "a captured call lost an object it refers to");
-    case PART_TUPLE: return (made = PyTuple_New(p->count)) && fill_items(m, p, made) ? made : (Py_XDECREF(made), NULL);
-    case PART_LIST:
-        m->made[at] = PyList_New(p->count);
-        return m->made[at] && fill_items(m, p, m->made[at]) ? m->made[at] : NULL;
+    case PART_CELL: return Py_NewRef(PyTuple_GET_ITEM(m->call->closure, p->number));
+    case PART_GLOBALS: return Py_NewRef(m->call->globals);
+    case PART_TUPLE:
+    case PART_LIST: return make_items(m, p, at);
     case PART_DICT:
         m->made[at] = PyDict_New();
         return m->made[at] && fill_dict(m, p, m->made[at]) ? m->made[at] : NULL;
@@ -358,7 +418,10 @@ static PyObject *make(making_again *m, int32_t at)
 {
     if (m->made[at])
         return m->made[at];
+    if (Py_EnterRecursiveCall(" while making a captured result"))
+        return NULL;
     PyObject *fresh = make_new(m, at);
+    Py_LeaveRecursiveCall();
     if (fresh)
         m->made[at] = fresh;
     return fresh;

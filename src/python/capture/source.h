@@ -4,8 +4,9 @@
  * C all the way: attributes are read from instance or class without running code of the user's. A guard is one assumption
  * about the object at the end of a path; a captured entry holds as long as all its guards do.
  *
- * Owners: a tp_sources owns its array and counts every object the paths and guards name. Guards are checked in the order in
- * which they were made, so a path's own parts were checked before it is followed. */
+ * Owners: a tp_sources owns its array and counts every object the paths and guards name, but those it knows by identity
+ * only (GUARD_ID, GUARD_TYPE): a guard keeps no model alive, it holds a weak reference and fails once that is dead. Guards
+ * are checked in the order in which they were made, so a path's own parts were checked before it is followed. */
 #ifndef TP_PYTHON_CAPTURE_SOURCE_H
 #define TP_PYTHON_CAPTURE_SOURCE_H
 
@@ -38,8 +39,8 @@ typedef struct path {
 } path;
 
 typedef enum guard_kind {
-    GUARD_ID,               /* it is this object */
-    GUARD_TYPE,             /* its class is this object */
+    GUARD_ID,               /* it is this object; number: its address */
+    GUARD_TYPE,             /* its class is this object; number: its address */
     GUARD_EQUAL,            /* a constant: same class, same value */
     GUARD_TENSOR,           /* class, type, device, sizes, strides, requires_grad */
     GUARD_LENGTH,           /* number */
@@ -61,6 +62,7 @@ typedef struct tensor_facts {
 
 typedef struct guard {
     uint8_t   kind;
+    bool      weak;         /* `object` is a weak reference to what is meant */
     int32_t   source;
     int64_t   number;
     PyObject *object;       /* counted, may be NULL */
@@ -86,6 +88,7 @@ int32_t tp_source_in(tp_sources *s, source_kind kind, int32_t base, int32_t numb
 /* Adds an assumption unless it is there; false: exception set. `object` may be NULL. */
 bool tp_guard_add(tp_sources *s, guard_kind kind, int32_t source, PyObject *object, int64_t number);
 bool tp_guard_tensor(tp_sources *s, int32_t source, PyObject *tensor);
+PyObject *tp_guard_object(const guard *g);       /* borrowed: what is meant; NULL: nothing, or it is dead */
 int tp_sources_traverse(const tp_sources *s, visitproc visit, void *arg);
 
 /* The object at the end of a path; values[i] caches source i (owned, NULL: not yet). Borrowed from there; NULL: the path

@@ -49,8 +49,10 @@ static bool to_list(capture *c, PyObject *o, tp_tag tag, tp_value *out)
     }
     for (; ok && !dict && i < count; i++)
         ok = to_value(c, PySequence_Fast_GET_ITEM(o, i), &l->item[i]);
-    if (!ok)
+    if (!ok) {
         tp_value_unref(*out);
+        *out = tp_none();                   /* it may stand in a list that is dropped too */
+    }
     return ok;
 }
 
@@ -66,12 +68,12 @@ static bool to_slice(capture *c, PyObject *o, tp_value *out)
     if (to_value(c, s->start, &l->item[0]) && to_value(c, s->stop, &l->item[1]) && to_value(c, s->step, &l->item[2]))
         return true;
     tp_value_unref(*out);
+    *out = tp_none();
     return false;
 }
 
-static bool to_value(capture *c, PyObject *o, tp_value *out)
+static bool to_value_inside(capture *c, PyObject *o, tp_value *out)
 {
-    *out = tp_none();
     if (face_is_tensor(o)) {
         tp_node *n = capture_node(c, o);
         *out = tp_of_node(n);
@@ -84,6 +86,16 @@ static bool to_value(capture *c, PyObject *o, tp_value *out)
     if (PySlice_Check(o))
         return to_slice(c, o, out);
     return fx_to_value(c->graph, o, out);
+}
+
+static bool to_value(capture *c, PyObject *o, tp_value *out)
+{
+    *out = tp_none();
+    if (Py_EnterRecursiveCall(" while capturing an argument"))
+        return false;
+    bool ok = to_value_inside(c, o, out);
+    Py_LeaveRecursiveCall();
+    return ok;
 }
 
 /* ---- results ---- */
@@ -103,8 +115,8 @@ static bool give_nodes(capture *c, PyObject *result, tp_node *node)
 {
     if (face_is_tensor(result))
         return give_node(c, result, node);
-    if (PyDict_Check(result))
-        return capture_unsupported("an operation on tensors that gives a dict");
+    if (!PyTuple_Check(result) && !PyList_Check(result))
+        return capture_unsupported("an operation on tensors that gives a %s", Py_TYPE(result)->tp_name);
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); i++) {
         PyObject *item = PySequence_Fast_GET_ITEM(result, i);
         if (!capture_has_tensor(item))

@@ -102,25 +102,33 @@ bool capture_is_tensor(PyObject *o)
     return face_is_tensor(o);
 }
 
-bool capture_has_tensor(PyObject *o)
+/* Deeper than anybody nests: probably a list that holds itself. Taken for a tensor, it is looked at by those who can fail. */
+enum { DEEPEST = 200 };
+
+static bool has_tensor(PyObject *o, int depth)
 {
-    if (face_is_tensor(o))
+    if (face_is_tensor(o) || depth > DEEPEST)
         return true;
     if (PyTuple_Check(o) || PyList_Check(o)) {
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
-            if (capture_has_tensor(PySequence_Fast_GET_ITEM(o, i)))
+            if (has_tensor(PySequence_Fast_GET_ITEM(o, i), depth + 1))
                 return true;
     } else if (PyDict_Check(o)) {
         Py_ssize_t at = 0;
         PyObject *key, *value;
         while (PyDict_Next(o, &at, &key, &value))
-            if (capture_has_tensor(value))
+            if (has_tensor(value, depth + 1))
                 return true;
     } else if (PySlice_Check(o)) {
         const PySliceObject *s = (PySliceObject *)o;
         return face_is_tensor(s->start) || face_is_tensor(s->stop) || face_is_tensor(s->step);
     }
     return false;
+}
+
+bool capture_has_tensor(PyObject *o)
+{
+    return has_tensor(o, 0);
 }
 
 /* What the package's own code reads is the package: no program changes it under a capture. */
@@ -343,8 +351,9 @@ static PyObject *shadow_items(capture *c, PyObject *o, int32_t source)
         return NULL;
     PyObject *items = PyList_New(count);
     for (Py_ssize_t i = 0; items && i < count; i++) {
-        PyObject *key = PyLong_FromSsize_t(i);
-        PyObject *item = key ? capture_wrap(c, PySequence_Fast_GET_ITEM(o, i), tp_source_in(c->sources, SOURCE_ITEM, source, 0, key)) : NULL;
+        PyObject *given = PySequence_GetItem(o, i), *key = given ? PyLong_FromSsize_t(i) : NULL;
+        PyObject *item = key ? capture_wrap(c, given, tp_source_in(c->sources, SOURCE_ITEM, source, 0, key)) : NULL;
+        Py_XDECREF(given);
         Py_XDECREF(key);
         if (!item)
             Py_CLEAR(items);
@@ -376,9 +385,12 @@ static PyObject *shadow_dict(capture *c, PyObject *o, int32_t source)
     PyObject *keys = PySequence_Tuple(o), *made = PyDict_CheckExact(o) ? PyDict_New() : PyObject_CallNoArgs((PyObject *)Py_TYPE(o));
     bool ok = keys && made && tp_guard_add(c->sources, GUARD_KEYS, source, keys, 0);
     for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(keys); i++) {
-        PyObject *key = PyTuple_GET_ITEM(keys, i), *value = PyDict_GetItemWithError(o, key);
+        PyObject *key = PyTuple_GET_ITEM(keys, i), *value = Py_XNewRef(PyDict_GetItemWithError(o, key));
         PyObject *inside = value ? capture_wrap(c, value, tp_source_in(c->sources, SOURCE_ITEM, source, 0, key)) : NULL;
+        if (!value && !PyErr_Occurred())
+            capture_unsupported("a dict that changed while it was read");
         ok = inside && PyObject_SetItem(made, key, inside) == 0;
+        Py_XDECREF(value);
         Py_XDECREF(inside);
     }
     Py_XDECREF(keys);
@@ -418,7 +430,7 @@ PyObject *capture_shadow(capture *c, PyObject *o, bool write)
 }
 
 /* A copy only where something inside must be another object. */
-PyObject *capture_inside(capture *c, PyObject *o)
+static PyObject *inside_of(capture *c, PyObject *o)
 {
     PyObject *base = capture_shadow(c, o, false);
     if (!base)
@@ -459,4 +471,13 @@ PyObject *capture_inside(capture *c, PyObject *o)
     if (!ok)
         Py_CLEAR(copy);
     return copy;
+}
+
+PyObject *capture_inside(capture *c, PyObject *o)
+{
+    if (Py_EnterRecursiveCall(" while capturing a container"))
+        return NULL;
+    PyObject *inside = inside_of(c, o);
+    Py_LeaveRecursiveCall();
+    return inside;
 }
