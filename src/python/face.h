@@ -157,6 +157,7 @@ bool face_is_sym(PyObject *o);
 tp_value face_sym_value(PyObject *o);                   /* of one for which face_is_sym holds; lives as long as it */
 bool face_sym_int(PyObject *o, int64_t *out);           /* specialises, with a guard; false: exception set */
 bool face_sym_truth(PyObject *o, bool *answer);         /* the same of a condition */
+tp_shape_env *face_env_of(PyObject *o);                 /* of a ShapeEnv; borrowed */
 PyObject *face_shape_env(tp_shape_env *env);            /* None: Python does not know it */
 bool face_sym_init(PyObject *module);
 bool face_fake_init(PyObject *module);
@@ -283,6 +284,10 @@ bool face_program_write_init(PyObject *module);        /* program_write.c */
 int face_decompose(PyObject *table, const tp_op *op, const tp_value *arg, tp_value *result);
 struct tp_recorder;
 PyObject *face_constants(const struct tp_recorder *r);  /* dict: name -> tensor */
+bool face_export_init(PyObject *module);                /* export.c: torch.export */
+struct tp_signature;
+const struct tp_signature *face_signature_of(PyObject *capsule);   /* of _export_signature; NULL: exception set */
+bool face_export_program_init(PyObject *module);        /* export_program.c: .pt2 */
 bool face_transforms_init(PyObject *module);           /* transforms.c: torch.func */
 bool face_aot_init(PyObject *module);                  /* aot.c */
 bool face_op_table_init(PyObject *module);             /* op_table.c */

@@ -19,6 +19,11 @@ static tp_shape_env *env_in(PyObject *o)
     return ((env_object *)o)->env;
 }
 
+tp_shape_env *face_env_of(PyObject *o)
+{
+    return env_in(o);
+}
+
 /* The environment's Python object, while it lives; face.shape_envs has address -> address, neither counted. */
 PyObject *face_shape_env(tp_shape_env *env)
 {

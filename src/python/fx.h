@@ -91,6 +91,11 @@ PyObject *fx_kwargs_dict(const tp_node *n);
 bool fx_arguments_init(PyObject *module);
 PyObject *fx_map(PyObject *o, PyObject *(*leaf)(PyObject *o, void *data), void *data);
 
+/* ---- make_fx.c: between a recorder and Python ---- */
+struct tp_recorder;
+/* What a traced function gave, tensors and symbols as the nodes they are; owned. False: exception set. */
+bool fx_lower(struct tp_recorder *r, PyObject *o, tp_value *out);
+
 /* ---- fx_names.c ---- */
 /* Where Python code finds a callable: "torch.relu", "_operator.add", "builtins.len". */
 PyObject *fx_qualified_name(PyObject *callable);

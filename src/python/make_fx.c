@@ -86,8 +86,6 @@ static bool add_inputs(tp_recorder *r, PyObject *leaves, PyObject *names)
 }
 
 /* ---- the output ---- */
-static bool lower(tp_recorder *r, PyObject *o, tp_value *out);
-
 static bool lower_items(tp_recorder *r, PyObject *o, tp_value *out)
 {
     PyObject *const *item = PySequence_Fast_ITEMS(o);
@@ -97,7 +95,7 @@ static bool lower_items(tp_recorder *r, PyObject *o, tp_value *out)
         return face_raise();
     *out = (tp_value){ .tag = PyTuple_Check(o) ? TP_TUPLE : TP_LIST, .list = l };
     for (Py_ssize_t i = 0; i < count; i++)
-        if (!lower(r, item[i], &l->item[i])) {
+        if (!fx_lower(r, item[i], &l->item[i])) {
             tp_value_unref(*out);
             return false;
         }
@@ -114,7 +112,7 @@ static bool lower_dict(tp_recorder *r, PyObject *o, tp_value *out)
         return face_raise();
     *out = (tp_value){ .tag = TP_DICT, .list = l };
     for (; PyDict_Next(o, &at, &key, &value) && i + 1 < l->count; i += 2)
-        if (!lower(r, key, &l->item[i]) || !lower(r, value, &l->item[i + 1])) {
+        if (!fx_lower(r, key, &l->item[i]) || !fx_lower(r, value, &l->item[i + 1])) {
             tp_value_unref(*out);
             return false;
         }
@@ -122,7 +120,7 @@ static bool lower_dict(tp_recorder *r, PyObject *o, tp_value *out)
 }
 
 /* What the function gave, tensors and symbols as the nodes they are. */
-static bool lower(tp_recorder *r, PyObject *o, tp_value *out)
+bool fx_lower(tp_recorder *r, PyObject *o, tp_value *out)
 {
     *out = tp_none();
     if (face_is_tensor(o) || face_is_sym(o)) {
@@ -141,7 +139,7 @@ static bool lower(tp_recorder *r, PyObject *o, tp_value *out)
 static bool add_output(tp_recorder *r, PyObject *given)
 {
     tp_value v;
-    if (!lower(r, given, &v))
+    if (!fx_lower(r, given, &v))
         return false;
     bool ok = tp_record_output(r, v) && tp_graph_check(tp_recorder_graph(r));
     tp_value_unref(v);

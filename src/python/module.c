@@ -80,12 +80,14 @@ static bool (*const parts[])(PyObject *module) = {
     face_optimizer_init,
     face_pytree_init,
     face_make_fx_init,
-    face_program_write_init,
+    face_export_init,
+    face_export_program_init,
     face_transforms_init,
     face_archive_init,
     face_pickle_init,
     face_jit_init,
     face_aot_init,
+    face_program_write_init,
 };
 
 static int module_exec(PyObject *module)

@@ -75,7 +75,7 @@ def test_ways_agree(seed):
     text = make(seed, writes=seed % 3 == 0)
     program = load(text)
     want = flat(program(*inputs()))
-    for backend in ("eager", "inductor"):
+    for backend in ("eager", "aot_eager", "inductor"):
         dynamo.reset()
         compiled = torch.compile(program, backend=backend, fullgraph=True)
         for _ in range(2):
@@ -102,7 +102,7 @@ def test_gradients_agree(seed):
         return [torch.zeros(4, 4) if g is None else g for g in torch.autograd.grad(out, (x, y), allow_unused=True)]
 
     want = gradients(program)
-    for backend in ("eager", "inductor"):
+    for backend in ("eager", "aot_eager", "inductor"):
         dynamo.reset()
         agree(text, want, gradients(torch.compile(program, backend=backend, fullgraph=True)), f"gradients through compile({backend})")
     x, y = (t.requires_grad_() for t in inputs())

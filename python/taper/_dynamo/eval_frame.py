@@ -14,8 +14,15 @@ def reset():
     _C._capture._reset()
 
 
+def is_dynamo_supported():
+    return _C._capture.available
+
+
 def is_compiling():
-    return False
+    """Is a program being exported? Captured code never asks: a capture answers this as the program will run."""
+    from ..export._trace import _is_exporting
+
+    return _is_exporting()
 
 
 def unsupported(a, b):

@@ -1,4 +1,5 @@
-"""What capture raises."""
+"""What capture and export raise."""
+from enum import auto, Enum
 
 
 class TorchDynamoException(RuntimeError):
@@ -11,6 +12,10 @@ class InternalTorchDynamoError(TorchDynamoException):
 
 class Unsupported(TorchDynamoException):
     """The capture met something it cannot follow; the text says what, and where in the user's program."""
+
+    @property
+    def msg(self):
+        return str(self)
 
 
 class TorchRuntimeError(TorchDynamoException):
@@ -26,12 +31,27 @@ class ResetRequired(TorchDynamoException):
     pass
 
 
-class UserError(Unsupported):
-    pass
-
-
 class RecompileError(TorchDynamoException):
     pass
+
+
+class UserErrorType(Enum):
+    DYNAMIC_CONTROL_FLOW = auto()
+    ANTI_PATTERN = auto()
+    STANDARD_LIBRARY = auto()
+    CONSTRAINT_VIOLATION = auto()
+    DYNAMIC_DIM = auto()
+    INVALID_INPUT = auto()
+    INVALID_OUTPUT = auto()
+
+
+class UserError(Unsupported):
+    """A mistake in what the user asked for."""
+
+    def __init__(self, error_type, msg, case_name=None):
+        super().__init__(msg)
+        self.error_type = error_type
+        self.message = msg
 
 
 class BackendCompilerFailed(TorchDynamoException):

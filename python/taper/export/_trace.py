@@ -1,0 +1,416 @@
+"""The driver of export: inputs are made fake and named, the module is traced with its state as inputs, the pieces are put together.
+
+Recording, functionalising, lifting and checking are C (src/python/export.c, src/export)."""
+import contextlib
+import dataclasses
+import re
+
+from .. import _C
+from .._dynamo.exc import UserError, UserErrorType
+from .._subclasses.fake_tensor import FakeTensorMode
+from ..fx import GraphModule
+from ..fx.experimental.symbolic_shapes import ConstraintViolationError, ShapeEnv
+from ..nn import Module
+from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from ..utils import _pytree as pytree
+from ..utils._sympy.numbers import int_oo
+from ..utils._sympy.value_ranges import Expression, ValueRanges
+from . import _violations, dynamic_shapes as shapes
+from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
+from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymBoolArgument,
+                              SymFloatArgument, SymIntArgument, TensorArgument)
+
+
+@dataclasses.dataclass
+class ExportDynamoConfig:
+    """Settings of capture that export changes."""
+    allow_rnn: bool = True
+    reorderable_logging_functions: set = dataclasses.field(default_factory=set)
+
+
+DEFAULT_EXPORT_DYNAMO_CONFIG = ExportDynamoConfig()
+
+_PREFIX = {InputKind.PARAMETER: "p_", InputKind.BUFFER: "b_", InputKind.CONSTANT_TENSOR: "c_"}
+_exporting = []             # one item for each export that is going on
+
+
+def _is_exporting():
+    return bool(_exporting)
+
+
+# ---- names ----
+def _identifier(text):
+    return re.sub(r"[^a-zA-Z0-9]", "_", text).lower()
+
+
+def _free_name(wish, taken):
+    name, n = wish, 0
+    while name in taken:
+        n += 1
+        name = f"{wish}_{n}"
+    taken.add(name)
+    return name
+
+
+def _key_text(key):
+    for attribute in ("idx", "key", "name"):
+        if hasattr(key, attribute):
+            return _identifier(str(getattr(key, attribute)))
+    raise NotImplementedError(f"names of inputs below {type(key).__name__}")
+
+
+def _argument_names(mod, args, kwargs):
+    """What each of args, then of kwargs, is called; arguments beyond the named ones by number."""
+    names = shapes._given_names(mod, args, kwargs)
+    positional = names[:len(names) - len(kwargs)]
+    made = [positional[i] if i < len(positional) else None for i in range(len(args))]
+    if args and any(p.kind is p.VAR_POSITIONAL and p.name == positional[-1] for p in shapes._signature(mod).parameters.values()):
+        first = len(positional) - 1
+        made[first:] = [f"{positional[-1]}_{i}" for i in range(len(args) - first)]
+    return made, list(kwargs)
+
+
+def _user_names(mod, args, kwargs, taken):
+    """The names of the leaves of (args, kwargs), and what messages and sources call them."""
+    positional, keyword = _argument_names(mod, args, kwargs)
+    names, paths, sources = [], [], []
+    for path, _ in pytree.tree_flatten_with_path((args, kwargs))[0]:
+        first, second, rest = path[0].idx, path[1], path[2:]
+        argument = positional[second.idx] if first == 0 else second.key
+        names.append(_free_name("_".join([_identifier(argument)] + [_key_text(key) for key in rest]), taken))
+        paths.append(f"*args[{second.idx}]{pytree.keystr(rest)}" if first == 0 else f"{second.key!r}{pytree.keystr(rest)}")
+        sources.append(f"L[{argument!r}]{pytree.keystr(rest)}")
+    return names, paths, sources, positional + keyword
+
+
+# ---- state ----
+def _state_of(mod, taken):
+    """(kind, name in the module, persistent, tensor, placeholder name) of every parameter and buffer, each tensor once."""
+    rows = []
+    fleeting = {f"{path}.{name}" if path else name for path, m in mod.named_modules() for name in m._non_persistent_buffers_set}
+    for kind, named in ((InputKind.PARAMETER, mod.named_parameters()), (InputKind.BUFFER, mod.named_buffers())):
+        for name, tensor in named:
+            persistent = None if kind is InputKind.PARAMETER else name not in fleeting
+            rows.append((kind, name, persistent, tensor, _free_name(_PREFIX[kind] + _identifier(name), taken)))
+    return rows
+
+
+def _attributes_of(mod):
+    """id of a tensor that is a plain attribute -> its names."""
+    found = {}
+    for path, m in mod.named_modules():
+        for name, value in m.__dict__.items():
+            if isinstance(value, _C.Tensor):
+                found.setdefault(id(value), []).append(f"{path}.{name}" if path else name)
+    return found
+
+
+class _Swapped:
+    """While entered, the module's parameters and buffers are these tensors; afterwards it is as it was."""
+
+    def __init__(self, mod, by_id):
+        self.mod, self.by_id = mod, by_id
+
+    def __enter__(self):
+        self.before = []
+        self.attributes = {}
+        for path, m in self.mod.named_modules():
+            self.before.append((path, m, dict(m._parameters), dict(m._buffers)))
+            for name, value in m.__dict__.items():
+                if isinstance(value, _C.Tensor):
+                    self.attributes[(id(m), name)] = value
+            for held in (m._parameters, m._buffers):
+                for name, tensor in held.items():
+                    if tensor is not None:
+                        held[name] = self.by_id.get(id(tensor), tensor)
+        return self
+
+    def replaced(self):
+        """{name in the module: tensor} of the buffers that were given a new tensor; other tensors must not be."""
+        found, assigned = {}, []
+        for path, m, _, buffers in self.before:
+            for name, tensor in buffers.items():
+                now = m._buffers.get(name)
+                if tensor is not None and now is not self.by_id.get(id(tensor), tensor):
+                    found[f"{path}.{name}" if path else name] = now
+            for name, value in m.__dict__.items():
+                if isinstance(value, _C.Tensor) and self.attributes.get((id(m), name)) is not value:
+                    assigned.append(f"self.{path}.{name}" if path else f"self.{name}")
+        if assigned:
+            several = len(assigned) > 1
+            raise ValueError(f"The tensor attribute{'s' if several else ''} {', '.join(assigned)} {'were' if several else 'was'} assigned during "
+                             "export. Such attributes must be registered as buffers using the `register_buffer` API "
+                             "(https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer).")
+        return found
+
+    def __exit__(self, *error):
+        for _, m, parameters, buffers in self.before:
+            for held, then in ((m._parameters, parameters), (m._buffers, buffers)):
+                held.clear()
+                held.update(then)
+            for name in [name for name, value in m.__dict__.items() if isinstance(value, _C.Tensor)]:
+                then = self.attributes.get((id(m), name))
+                if then is None:
+                    del m.__dict__[name]
+                else:
+                    m.__dict__[name] = then
+
+
+@contextlib.contextmanager
+def _module_stack(mod, stack):
+    """Keeps nn_module_stack of the module that runs on top of `stack`."""
+    paths = {id(m): path for path, m in reversed(list(mod.named_modules()))}
+    depth = []
+
+    def entered(m, args):
+        path = paths.get(id(m))
+        depth.append(path is not None)
+        if path is not None:
+            key = "L__self__" + path.replace(".", "_")
+            stack.append({**(stack[-1] if stack else {}), key: (path, f"{type(m).__module__}.{type(m).__qualname__}")})
+
+    def left(m, args, output):
+        if depth and depth.pop():
+            stack.pop()
+
+    before, after = register_module_forward_pre_hook(entered), register_module_forward_hook(left, always_call=True)
+    try:
+        yield
+    finally:
+        before.remove()
+        after.remove()
+
+
+# ---- inputs ----
+def _fake_inputs(mod, args, kwargs, leaves, sources, dynamic_shapes, strict):
+    """The mode, the fake leaves, and the symbols they are made of."""
+    def error(text):
+        return UserError(UserErrorType.CONSTRAINT_VIOLATION, text) if strict else ConstraintViolationError(text)
+
+    mode = next((leaf.fake_mode for leaf in leaves + list(mod.parameters()) + list(mod.buffers())
+                 if isinstance(leaf, _C.Tensor) and getattr(leaf, "fake_mode", None) is not None), None)
+    if mode is None:
+        mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True, export=True)
+    env = mode.shape_env
+    if env is None:
+        env = mode.shape_env = ShapeEnv()
+        mode._set(env, True, True)
+    symbols = shapes._Symbols(env, error)
+    specs = shapes._flat_specs(mod, args, kwargs, dynamic_shapes)
+    later, sizes = [], []
+    for leaf, spec, source in zip(leaves, specs, sources):
+        sizes.append(shapes._sizes_of(symbols, leaf, spec, source, later) if isinstance(leaf, _C.Tensor) else None)
+    for at, i, dim, hint, source in later:
+        at[i] = symbols._derived_size(_defined(symbols, dim), hint, source)
+    fakes = [_fake(mode, leaf, size) if size is not None else leaf for leaf, size in zip(leaves, sizes)]
+    return mode, fakes, symbols
+
+
+def _defined(symbols, dim):
+    symbols.define(dim)
+    return dim
+
+
+def _fake(mode, tensor, sizes=None):
+    symbolic = sizes is not None and any(not isinstance(size, int) for size in sizes)
+    fake = mode._fake(tensor.detach() if _C._is_fake(tensor) else tensor, tuple(sizes) if symbolic else None)
+    if tensor.requires_grad:
+        fake.requires_grad_(True)
+    return fake
+
+
+# ---- signature ----
+def _argument(node):
+    value = node.meta.get("val")
+    for kind, made in ((_C.SymInt, SymIntArgument), (_C.SymFloat, SymFloatArgument), (_C.SymBool, SymBoolArgument)):
+        if isinstance(value, kind):
+            return made(node.name)
+    return TensorArgument(node.name)
+
+
+def _input_specs(graph, rows, leaves):
+    """rows: (kind, target, persistent) by placeholder name; the others are the user's."""
+    specs, leaves = [], iter(leaves)
+    for node in graph.find_nodes(op="placeholder"):
+        if node.name in rows:
+            kind, target, persistent = rows[node.name]
+            specs.append(InputSpec(kind, TensorArgument(node.name), target, persistent))
+            continue
+        leaf = next(leaves)
+        constant = not isinstance(leaf, (_C.Tensor, _C.SymInt, _C.SymFloat, _C.SymBool))
+        if constant:
+            node.meta["val"] = leaf
+        specs.append(InputSpec(InputKind.USER_INPUT, ConstantArgument(node.name, leaf) if constant else _argument(node), None))
+    return specs
+
+
+def _output_specs(graph, written):
+    """written: (kind, target) of the outputs that are new values of inputs."""
+    specs = []
+    for i, value in enumerate(graph.output_node().args[0]):
+        node = hasattr(value, "meta")
+        kind, target = written[i] if i < len(written) else (OutputKind.USER_OUTPUT, None)
+        specs.append(OutputSpec(kind, _argument(value) if node else ConstantArgument("", value), target))
+    return specs
+
+
+def _lift_constants(graph, constants, aliases, taken, before):
+    """Attributes of the graph become inputs before the node; ({placeholder: (kind, target, None)}, {name: tensor})."""
+    rows, kept, literals = {}, {}, 0
+    for attribute, tensor in constants.items():
+        names = aliases.get(id(tensor))
+        if names is None:
+            names = [f"lifted_tensor_{literals}"]
+            literals += 1
+        name = _free_name("c_" + _identifier(names[0]), taken)
+        _C._export_lift(graph, attribute, name, before)
+        rows[name] = (InputKind.CONSTANT_TENSOR, names[0], None)
+        kept.update((alias, tensor) for alias in names)
+    return rows, kept
+
+
+def _range_constraints(symbols, facts):
+    """Symbols of the inputs' sizes, and expressions of them, with the ranges that were declared or, undeclared, found."""
+    known = {name: (low, high) for name, _, low, high, _, _ in symbols.env._symbols}
+    declared = {str(symbol): dim for dim, symbol, _ in symbols.of_name.values()}
+    ranges = {}
+    for fact in facts:
+        for size in fact.shape if isinstance(fact, _C.Tensor) else ():
+            if not isinstance(size, _C.SymInt):
+                continue
+            for name in size._symbols:
+                low, high = (declared[name].min, declared[name].max) if name in declared else known[name]
+                ranges[Expression(name)] = ValueRanges(low, _upper(high))
+            if str(size) not in known:
+                low, high = symbols.range_of.get(str(size)) or size._range
+                ranges[Expression(str(size))] = ValueRanges(low, _upper(high))
+    return ranges
+
+
+def _upper(bound):
+    return int_oo if bound >= int_oo else bound
+
+
+# ---- export ----
+def _check_call(mod, args, kwargs):
+    if not isinstance(mod, Module):
+        raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
+    if not isinstance(args, tuple):
+        raise UserError(UserErrorType.INVALID_INPUT, f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
+    if not isinstance(kwargs, dict):
+        raise UserError(UserErrorType.INVALID_INPUT, f"Expecting `kwargs` to be a dict of example keyword inputs, got {type(kwargs)}")
+
+
+def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserve_module_call_signature=(), pre_dispatch=False,
+            _functional=True, _disable_forced_specializations=False, _allow_complex_guards_as_runtime_asserts=False):
+    """Traces the module; both values of `strict` go through the same tracer."""
+    kwargs = {} if kwargs is None else kwargs
+    _check_call(mod, args, kwargs)
+    if _allow_complex_guards_as_runtime_asserts:
+        raise NotImplementedError("export with guards as run-time assertions is not implemented in Taper yet")
+    leaves, in_spec = pytree.tree_flatten((args, kwargs))
+    taken = set()
+    names, paths, sources, forward_names = _user_names(mod, args, kwargs, taken)
+    state = _state_of(mod, taken)
+    mode, fakes, symbols = _fake_inputs(mod, args, kwargs, leaves, sources, dynamic_shapes, strict)
+    aliases, stack = _attributes_of(mod), []
+    inputs = [_fake(mode, row[3]) for row in state] + fakes
+    place = {row[1]: i for i, row in enumerate(state)}
+
+    def run(seen):
+        swapped = _Swapped(mod, {id(row[3]): seen[i] for i, row in enumerate(state)})
+        positional, keyword = pytree.tree_unflatten(seen[len(state):], in_spec)
+        with swapped, _module_stack(mod, stack), mode:
+            output = mod(*positional, **keyword)
+            return output, {place[name]: tensor for name, tensor in swapped.replaced().items() if name in place}
+
+    _exporting.append(mod)
+    try:
+        graph, constants, out_spec, written = _C._export_trace(run, inputs, [row[4] for row in state] + names, _functional, pre_dispatch,
+                                                               None, stack)
+    finally:
+        _exporting.pop()
+    _violations.check(symbols, _disable_forced_specializations)
+
+    placeholders = graph.find_nodes(op="placeholder")
+    before = placeholders[len(state)] if leaves else placeholders[-1].next if placeholders else next(iter(graph.nodes))
+    rows = {row[4]: row[:3] for row in state}
+    lifted, kept = _lift_constants(graph, constants, aliases, taken, before)
+    rows.update(lifted)
+    kinds = []
+    for i in written:
+        if i < len(state) and state[i][0] is InputKind.PARAMETER:
+            raise NotImplementedError(f"export of a program that writes to the parameter {state[i][1]} is not implemented in Taper yet")
+        kinds.append((OutputKind.BUFFER_MUTATION, state[i][1]) if i < len(state)
+                     else (OutputKind.USER_INPUT_MUTATION, names[i - len(state)]))
+    signature = ExportGraphSignature(_input_specs(graph, rows, leaves), _output_specs(graph, kinds))
+    module = GraphModule({}, graph)
+    kept.update((row[1], row[3]) for row in state if row[0] is InputKind.BUFFER and not row[2])
+    called = [ModuleCallEntry("", ModuleCallSignature([], [], in_spec, out_spec, forward_names))]
+    called += [ModuleCallEntry(path, None) for path, _ in mod.named_modules() if path]
+    return ExportedProgram(root=module, graph=graph, graph_signature=signature, state_dict=dict(mod.state_dict(keep_vars=True)),
+                           range_constraints=_range_constraints(symbols, fakes), module_call_graph=called,
+                           example_inputs=(args, kwargs), constants=kept, _dialect="TRAINING" if pre_dispatch or not _functional else "ATEN",
+                           _aliases=_aliases_of(mod), _shape_env=mode.shape_env)
+
+
+def _aliases_of(mod):
+    """Names of state that is the same tensor as another's."""
+    first, found = {}, {}
+    for named in (mod.named_parameters(remove_duplicate=False), mod.named_buffers(remove_duplicate=False)):
+        for name, tensor in named:
+            known = first.setdefault(id(tensor), name)
+            if known != name:
+                found[name] = known
+    return found
+
+
+def _export_for_training(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserve_module_call_signature=()):
+    """The graph as it was called: writes stay writes."""
+    return _export(mod, args, kwargs, dynamic_shapes, strict=strict, pre_dispatch=True, _functional=False)
+
+
+def _export_to_torch_ir(f, args, kwargs=None, constraints=None, *, preserve_module_call_signature=(), disable_constraint_solver=False,
+                        restore_fqn=True, _log_export_usage=True):
+    raise NotImplementedError("_export_to_torch_ir is not implemented in Taper yet")
+
+
+# ---- again ----
+def _retrace(program, table, preserved):
+    """The program traced below autograd: composites open, then the table's decompositions."""
+    old, placeholders = program.graph, program.graph.find_nodes(op="placeholder")
+    if preserved:
+        raise NotImplementedError("run_decompositions(_preserve_ops=...) is not implemented in Taper yet")
+    values = [node.meta["val"] for node in placeholders]
+    mode = FakeTensorMode(shape_env=program._shape_env or ShapeEnv(), allow_non_fake_inputs=True, export=True)
+    inputs = [_fake(mode, v, v.shape) if isinstance(v, _C.Tensor) else v for v in values]
+    stack = []
+
+    def run(seen):
+        known = dict(zip(placeholders, seen))
+        with mode:
+            for node in old.nodes:
+                if node.op == "call_function":
+                    stack.append(node)
+                    args, kwargs = _C._fx_map_aggregate((node.args, node.kwargs), lambda leaf: known.get(leaf, leaf) if _is_node(leaf) else leaf)
+                    known[node] = node.target(*args, **kwargs)
+                    stack.pop()
+            output = _C._fx_map_aggregate(old.output_node().args[0], lambda leaf: known[leaf] if _is_node(leaf) else leaf)
+        return list(output), {}
+
+    graph, constants, _, written = _C._export_trace(run, inputs, [node.name for node in placeholders], True, False, table, stack)
+    if constants:
+        raise NotImplementedError("decompositions that make tensor constants are not implemented in Taper yet")
+    fresh = {name: (spec.kind, spec.target, spec.persistent) for spec in program.graph_signature.input_specs for name in [spec.arg.name]
+             if spec.kind is not InputKind.USER_INPUT}
+    leaves = [spec.arg.value if isinstance(spec.arg, ConstantArgument) else node.meta["val"]
+              for spec, node in zip(program.graph_signature.input_specs, placeholders) if spec.kind is InputKind.USER_INPUT]
+    inputs_of = program.graph_signature.input_specs
+    kinds = [(OutputKind.BUFFER_MUTATION, inputs_of[i].target) if inputs_of[i].kind is InputKind.BUFFER
+             else (OutputKind.USER_INPUT_MUTATION, inputs_of[i].arg.name) for i in written]
+    kinds += [(spec.kind, spec.target) for spec in program.graph_signature.output_specs]
+    return graph, ExportGraphSignature(_input_specs(graph, fresh, leaves), _output_specs(graph, kinds))
+
+
+def _is_node(leaf):
+    return isinstance(leaf, _C._FxNode)

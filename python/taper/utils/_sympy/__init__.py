@@ -1,0 +1,1 @@
+"""Numbers and ranges of symbolic sizes, under the names programs know."""

@@ -1,0 +1,136 @@
+/* check.c - inputs of a program against what export promised of them.
+ *
+ * For each size, in PyTorch's order: the symbol unifies with values already seen; a size that is an expression of one unseen
+ * symbol is solved for it; then bounds. A lower bound up to 2 is not enforced, so that sizes 0 and 1 pass an ordinary Dim. */
+#include "base/array.h"
+#include "export/signature.h"
+#include "ops/symbolic.h"
+#include "sym/env.h"
+
+enum { LEAST_CHECKED = 2 };
+
+typedef struct checking {
+    tp_array(tp_binding) seen;
+    const char *path;           /* of the input at hand; borrowed */
+    int dim;
+} checking;
+
+static bool expect_equal(const checking *c, int64_t want, int64_t got)
+{
+    if (want == got)
+        return true;
+    return tp_fail(TP_ERR_RUNTIME, "Expected input at %s.shape[%d] to be equal to %lld, but got %lld", c->path, c->dim, LL(want), LL(got));
+}
+
+static bool check_bounds(const checking *c, tp_sym x, int64_t got)
+{
+    tp_range r = tp_sym_range(x);
+    if (r.low > LEAST_CHECKED && got < r.low)
+        return tp_fail(TP_ERR_RUNTIME, "Expected input at %s.shape[%d] to be >= %lld, but got %lld", c->path, c->dim, LL(r.low), LL(got));
+    if (got > r.high)
+        return tp_fail(TP_ERR_RUNTIME, "Expected input at %s.shape[%d] to be <= %lld, but got %lld", c->path, c->dim, LL(r.high), LL(got));
+    return true;
+}
+
+static const tp_binding *find(const checking *c, tp_sym symbol)
+{
+    for (size_t i = 0; i < c->seen.count; i++)
+        if (tp_sym_same(c->seen.item[i].symbol, symbol))
+            return &c->seen.item[i];
+    return NULL;
+}
+
+static bool fail_form(const checking *c, tp_sym x, tp_sym symbol, int64_t got)
+{
+    tp_text form = { 0 }, root = { 0 };
+    tp_sym_print(x, &form);
+    tp_sym_print(symbol, &root);
+    (void)tp_fail(TP_ERR_RUNTIME, "Expected input %s.shape[%d] = %lld to be of the form %s, where %s is an integer", c->path, c->dim,
+                  LL(got), tp_text_read(&form), tp_text_read(&root));
+    tp_text_fini(&form);
+    tp_text_fini(&root);
+    return false;
+}
+
+static bool check_size(checking *c, tp_sym want, int64_t got)
+{
+    tp_sym symbol[2];
+    if (tp_sym_is_int(want))
+        return expect_equal(c, tp_sym_as_int(want), got);
+    if (tp_sym_free_symbols(want, symbol, 2) != 1)
+        return true;            /* several symbols: not checked here, as in PyTorch */
+    const tp_binding *known = find(c, symbol[0]);
+    int64_t value;
+    if (known)
+        return tp_sym_eval(want, known, 1, &value) && expect_equal(c, value, got) && check_bounds(c, want, got);
+    tp_sym root = tp_sym_same(want, symbol[0]) ? tp_sym_int(got) : tp_sym_solve(tp_sym_eq(want, tp_sym_int(got)), symbol[0]);
+    tp_binding b = { symbol[0], root };
+    if (tp_sym_is_failed(root) || !tp_sym_is_int(root)) {
+        tp_error_clear();
+        return fail_form(c, want, symbol[0], got);
+    }
+    if (!tp_sym_eval(want, &b, 1, &value))
+        return false;
+    if (value != got)
+        return fail_form(c, want, symbol[0], got);
+    return tp_array_push(&c->seen, b) && check_bounds(c, want, got);
+}
+
+static bool check_tensor(checking *c, const tp_tensor *want, tp_value got)
+{
+    if (got.tag != TP_TENSOR)
+        return tp_fail(TP_ERR_RUNTIME, "Expected input at %s to be a tensor", c->path);
+    const tp_tensor *t = got.tensor;
+    if (t->ndim != want->ndim)
+        return tp_fail(TP_ERR_RUNTIME, "Unexpected number of dimensions in input at %s.shape, expected %d, got %d", c->path, want->ndim,
+                       t->ndim);
+    for (c->dim = 0; c->dim < want->ndim; c->dim++)
+        if (!tp_tensor_is_symbolic(t) && !check_size(c, tp_tensor_sym_size(want, c->dim), t->size[c->dim]))
+            return false;
+    return true;
+}
+
+/* Texts without quotes, as str() shows them. */
+static void print_plain(tp_value v, tp_text *out)
+{
+    if (v.tag == TP_STRING)
+        tp_text_put(out, v.string->text, v.string->length);
+    else
+        tp_value_print(v, out);
+}
+
+static bool check_constant(const checking *c, tp_value want, tp_value got)
+{
+    if (want.tag == TP_NONE || (want.tag == got.tag && tp_value_equal(want, got)))
+        return true;
+    tp_text w = { 0 }, g = { 0 };
+    print_plain(want, &w);
+    print_plain(got, &g);
+    (void)tp_fail(TP_ERR_RUNTIME, "Expected input at %s to be equal to %s, but got %s", c->path, tp_text_read(&w), tp_text_read(&g));
+    tp_text_fini(&w);
+    tp_text_fini(&g);
+    return false;
+}
+
+bool tp_inputs_check(const tp_graph *g, const tp_signature *s, const tp_value *input, size_t count, tp_input_path *path, void *data)
+{
+    checking c = { 0 };
+    size_t row = 0, i = 0;
+    bool ok = true;
+    for (tp_node *n = tp_graph_first(g); ok && !tp_node_is_root(n); n = n->next) {
+        if (n->kind != TP_PLACEHOLDER)
+            continue;
+        if (row >= s->input_count || s->input[row++].kind != TP_INPUT_USER)
+            continue;
+        if (i >= count)
+            break;
+        c.path = path(data, i);
+        if (n->fact.tag == TP_TENSOR)
+            ok = check_tensor(&c, n->fact.tensor, input[i]);
+        else if (n->fact.tag != TP_SYM)
+            ok = check_constant(&c, n->fact, input[i]);
+        i++;
+    }
+    tp_array_fini(&c.seen);
+    return ok;
+}

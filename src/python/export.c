@@ -1,0 +1,506 @@
+/* export.c - torch.export's tracing: a module recorded with its state as inputs and its writes as outputs.
+ *
+ *     placeholders: parameters, buffers, constants, user inputs      output: new buffers, new inputs, user outputs
+ *
+ * The package prepares fake inputs and puts them into the module; here the functionaliser and the recorder are mounted around
+ * the call, above autograd (export) or below it (decompositions), and taken away whatever happens. Nodes learn where they
+ * come from: the modules that are running, and the user's lines. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "export/constraints.h"
+#include "export/signature.h"
+#include "grad/tape.h"
+#include "pass/pass.h"
+#include "python/fx.h"
+#include "python/pytree.h"
+#include "trace/functional.h"
+#include "trace/record.h"
+
+typedef struct tracing {
+    PyObject *table;            /* borrowed dict, may be NULL: OpOverload -> callable */
+    PyObject *stack;            /* borrowed list: nn_module_stack of each module that runs, or the node that is run again */
+    PyObject *outermost;        /* borrowed code: frames from here on outwards are not the user's */
+    PyObject *lines;            /* counted dict: (code, line) -> its lines in a stack trace */
+    PyObject *getline;          /* counted: linecache.getline */
+    tp_recorder   *recorder;    /* owned */
+    tp_functional *functional;  /* owned, may be NULL: writes are recorded as they are */
+    tp_layer_id    layer;
+    bool running;               /* the user's function */
+} tracing;
+
+/* ---- where a node comes from ---- */
+
+/* `File "f.py", line 3, in forward\n    return x + y`; borrowed. */
+static PyObject *line_text(tracing *t, PyCodeObject *code, int line)
+{
+    PyObject *key = Py_BuildValue("Oi", code, line), *known = key ? PyDict_GetItemWithError(t->lines, key) : NULL;
+    if (!known && key && !PyErr_Occurred()) {
+        PyObject *source = PyObject_CallFunction(t->getline, "Oi", code->co_filename, line);
+        PyObject *bare = source ? PyObject_CallMethod(source, "strip", NULL) : NULL;
+        PyObject *text = bare ? PyUnicode_FromFormat("File \"%U\", line %d, in %U\n    %U", code->co_filename, line,
+                                                     code->co_name, bare)
+                              : NULL;
+        if (text && PyDict_SetItem(t->lines, key, text) == 0)
+            known = text;
+        Py_XDECREF(source);
+        Py_XDECREF(bare);
+        Py_XDECREF(text);
+    }
+    Py_XDECREF(key);
+    return known;
+}
+
+/* The package's own frames are not the user's, except the forward of its modules. */
+static bool is_user_frame(PyFrameObject *f, PyCodeObject *code)
+{
+    if (PyUnicode_CompareWithASCIIString(code->co_name, "forward") == 0)
+        return true;
+    PyObject *globals = PyFrame_GetGlobals(f), *name = PyDict_GetItemString(globals, "__name__");
+    const char *module = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+    size_t length = strlen(face.package);
+    bool own = module && strncmp(module, face.package, length) == 0 && (module[length] == '.' || !module[length]);
+    Py_DECREF(globals);
+    return !own;
+}
+
+static PyObject *user_stack(tracing *t)
+{
+    PyObject *list = PyList_New(0), *text = NULL, *joint = PyUnicode_FromString("\n  ");
+    PyFrameObject *f = (PyFrameObject *)Py_XNewRef((PyObject *)PyEval_GetFrame());
+    while (f && list) {
+        PyCodeObject *code = PyFrame_GetCode(f);
+        bool last = (PyObject *)code == t->outermost;
+        if (!last && is_user_frame(f, code)) {
+            PyObject *line = line_text(t, code, PyFrame_GetLineNumber(f));
+            if (!line || PyList_Append(list, line) < 0)
+                Py_CLEAR(list);
+        }
+        Py_DECREF(code);
+        PyFrameObject *back = last ? NULL : PyFrame_GetBack(f);
+        Py_DECREF(f);
+        f = back;
+    }
+    Py_XDECREF((PyObject *)f);
+    if (list && joint && PyList_Reverse(list) == 0)
+        text = PyUnicode_Join(joint, list);
+    Py_XDECREF(list);
+    Py_XDECREF(joint);
+    return text;
+}
+
+static bool fill_origin(tracing *t, tp_origin *o, PyObject *modules)
+{
+    PyObject *text = user_stack(t);
+    Py_ssize_t length;
+    const char *bytes = text ? PyUnicode_AsUTF8AndSize(text, &length) : NULL;
+    if (bytes && length) {
+        tp_value v = tp_value_string(bytes, (size_t)length);
+        o->stack_trace = v.tag == TP_STRING ? v.string : NULL;
+    }
+    Py_XDECREF(text);
+    if (bytes && modules)
+        o->module_stack = face_handle_new(modules);
+    PyErr_Clear();              /* a node without an origin is a node all the same */
+    return bytes != NULL;
+}
+
+static tp_origin *origin(void *context)
+{
+    tracing *t = context;
+    if (!t->running)
+        return NULL;
+    Py_ssize_t depth = PyList_GET_SIZE(t->stack);
+    PyObject *top = depth ? PyList_GET_ITEM(t->stack, depth - 1) : NULL;
+    if (top && fx_is_node(top))
+        return fx_node_of(top)->origin ? tp_origin_ref(fx_node_of(top)->origin) : NULL;
+    tp_origin *o = tp_origin_new();
+    if (o && !fill_origin(t, o, top)) {
+        tp_origin_unref(o);
+        return NULL;
+    }
+    return o;
+}
+
+static int decompose(void *context, const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    return face_decompose(((const tracing *)context)->table, op, arg, result);
+}
+
+/* ---- inputs ---- */
+
+/* The placeholder has just this name, and the namespace knows it. */
+static bool add_input(tracing *t, PyObject *leaf, const char *name)
+{
+    tp_value v = tp_none();
+    bool tensor = face_is_tensor(leaf), sym = face_is_sym(leaf);
+    if (!tensor && !sym && leaf != Py_None && !fx_to_value(NULL, leaf, &v))
+        return false;
+    if (tensor || sym)
+        v = tensor ? tp_of_tensor(face_tensor(leaf)) : face_sym_value(leaf);
+    tp_node *n = tp_record_input(t->recorder, name, v);
+    bool ok = n && (strcmp(n->name, name) == 0 || tp_node_set_name(n, name));
+    if (ok)
+        tp_node_set_target(n, tp_target_name(n->name));
+    if (ok && tensor && tp_requires_grad(v.tensor))
+        ok = tp_set_requires_grad(n->fact.tensor, true);
+    if (!tensor && !sym)
+        tp_value_unref(v);
+    return ok || face_raise();
+}
+
+/* What the function sees: wrappers where writes are to be caught, else the leaves themselves. */
+static PyObject *add_inputs(tracing *t, PyObject *leaves, PyObject *names)
+{
+    PyObject *seen = PyList_New(PyList_GET_SIZE(leaves));
+    for (Py_ssize_t i = 0; seen && i < PyList_GET_SIZE(leaves); i++) {
+        PyObject *leaf = PyList_GET_ITEM(leaves, i), *item = NULL;
+        const char *name = PyUnicode_AsUTF8(PyList_GET_ITEM(names, i));
+        if (name && add_input(t, leaf, name))
+            item = t->functional && face_is_tensor(leaf) ? face_wrap_or_raise(tp_functional_wrap(t->functional, face_tensor(leaf)))
+                                                         : Py_NewRef(leaf);
+        if (!item)
+            Py_CLEAR(seen);
+        else
+            PyList_SET_ITEM(seen, i, item);
+    }
+    return seen;
+}
+
+/* ---- outputs ---- */
+static bool lower(tracing *t, PyObject *o, tp_value *out)
+{
+    if (!t->functional || !face_is_tensor(o))
+        return fx_lower(t->recorder, o, out);
+    tp_tensor *value = tp_functional_value(t->functional, face_tensor(o));
+    bool ok = value && tp_record_lower(t->recorder, tp_of_tensor(value), out);
+    tp_tensor_unref(value);
+    return ok || face_raise();
+}
+
+/* The inputs that were written or, by `replaced` (index -> tensor), given anew; a list of pairs (index, tensor). */
+static PyObject *find_written(tracing *t, PyObject *seen, PyObject *replaced)
+{
+    PyObject *list = PyList_New(0);
+    for (Py_ssize_t i = 0; list && t->functional && i < PyList_GET_SIZE(seen); i++) {
+        PyObject *input = PyList_GET_ITEM(seen, i), *key = PyLong_FromSsize_t(i), *by = NULL, *pair = NULL;
+        if (key && face_is_tensor(input)) {
+            by = PyDict_GetItemWithError(replaced, key);
+            if (!by && tp_functional_changes_of(t->functional, face_tensor(input)).data)
+                by = input;
+        }
+        if (by && (!(pair = PyTuple_Pack(2, key, by)) || PyList_Append(list, pair) < 0))
+            Py_CLEAR(list);
+        if (!key)
+            Py_CLEAR(list);
+        Py_XDECREF(key);
+        Py_XDECREF(pair);
+    }
+    return list;
+}
+
+/* The output node: what was written, in order of the inputs, then the leaves of the result. */
+static bool add_output(tracing *t, PyObject *written, PyObject *leaves)
+{
+    Py_ssize_t first = PyList_GET_SIZE(written), count = PyList_GET_SIZE(leaves);
+    tp_list *l = tp_list_new((size_t)(first + count));
+    if (!l)
+        return face_raise();
+    tp_value all = { .tag = TP_TUPLE, .list = l };
+    bool ok = true;
+    for (Py_ssize_t i = 0; ok && i < first + count; i++)
+        ok = lower(t, i < first ? PyTuple_GET_ITEM(PyList_GET_ITEM(written, i), 1) : PyList_GET_ITEM(leaves, i - first), &l->item[i]);
+    if (ok)
+        ok = (tp_record_output(t->recorder, all) && tp_graph_check(tp_recorder_graph(t->recorder))) || face_raise();
+    tp_value_unref(all);
+    return ok;
+}
+
+static PyObject *constants_of(const tp_recorder *r)
+{
+    PyObject *dict = PyDict_New();
+    for (size_t i = 0; dict && i < tp_recorder_constant_count(r); i++) {
+        const char *name;
+        PyObject *tensor = face_wrap(tp_tensor_ref(tp_recorder_constant(r, i, &name)));
+        if (!tensor || PyDict_SetItemString(dict, name, tensor) < 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(tensor);
+    }
+    return dict;
+}
+
+static bool clean(tp_graph *g)
+{
+    const tp_pass_info dce = { "dce", tp_pass_dce };
+    return tp_passes_run(g, &dce, 1, NULL, NULL) || face_raise();
+}
+
+/* (graph, constants, out_spec, indices of the inputs that were written) */
+static PyObject *finish(tracing *t, PyObject *seen, PyObject *output, PyObject *replaced)
+{
+    PyObject *leaves = PyList_New(0), *spec = leaves ? face_tree_flatten(output, NULL, leaves) : NULL;
+    PyObject *written = spec ? find_written(t, seen, replaced) : NULL, *constants = NULL, *graph = NULL, *result = NULL;
+    if (written && add_output(t, written, leaves) && clean(tp_recorder_graph(t->recorder)) && (constants = constants_of(t->recorder)))
+        graph = fx_wrap_graph(tp_recorder_graph(t->recorder));
+    for (Py_ssize_t i = 0; graph && i < PyList_GET_SIZE(written); i++)
+        if (PyList_SetItem(written, i, Py_NewRef(PyTuple_GET_ITEM(PyList_GET_ITEM(written, i), 0))) < 0)
+            Py_CLEAR(graph);
+    if (graph)
+        result = Py_BuildValue("OOOO", graph, constants, spec, written);
+    Py_XDECREF(leaves);
+    Py_XDECREF(spec);
+    Py_XDECREF(written);
+    Py_XDECREF(constants);
+    Py_XDECREF(graph);
+    return result;
+}
+
+/* ---- tracing ---- */
+static PyObject *run(tracing *t, PyObject *function, PyObject *leaves, PyObject *names)
+{
+    PyObject *seen = add_inputs(t, leaves, names), *given = NULL, *result = NULL;
+    if (!seen)
+        return NULL;
+    tp_recorder_enter(t->recorder, t->layer);
+    if (t->functional)
+        tp_functional_enter(t->functional, t->layer);
+    t->running = true;
+    given = PyObject_CallOneArg(function, seen);
+    t->running = false;
+    if (t->functional)
+        tp_functional_leave(t->functional);
+    /* Stale views are made again by calls, which the recorder must see. */
+    if (given && PyTuple_Check(given) && PyTuple_GET_SIZE(given) == 2 && PyDict_Check(PyTuple_GET_ITEM(given, 1)))
+        result = finish(t, seen, PyTuple_GET_ITEM(given, 0), PyTuple_GET_ITEM(given, 1));
+    else if (given)
+        PyErr_SetString(PyExc_TypeError, "the traced function must give its output and a dict of replaced inputs");
+    tp_recorder_leave(t->recorder);
+    Py_XDECREF(given);
+    Py_DECREF(seen);
+    return result;
+}
+
+/* _export_trace(function, leaves, names, functional, pre_dispatch, table or None, stack): function takes the list of leaves and
+ * gives (output, {index of an input: the tensor it is now}). */
+static PyObject *export_trace(PyObject *module, PyObject *args)
+{
+    PyObject *function, *leaves, *names, *table, *stack, *result = NULL;
+    int functional, pre_dispatch;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!O!O!ppOO!", &PyFunction_Type, &function, &PyList_Type, &leaves, &PyList_Type, &names, &functional,
+                          &pre_dispatch, &table, &PyList_Type, &stack))
+        return NULL;
+    if (PyList_GET_SIZE(names) != PyList_GET_SIZE(leaves))
+        return PyErr_Format(PyExc_ValueError, "one name for each input is needed");
+    bool decomposes = PyDict_Check(table) && PyDict_GET_SIZE(table) > 0;
+    PyObject *linecache = PyImport_ImportModule("linecache");
+    tracing t = { .table = table, .stack = stack, .outermost = PyFunction_GET_CODE(function), .lines = PyDict_New(),
+                  .getline = linecache ? PyObject_GetAttrString(linecache, "getline") : NULL,
+                  .layer = pre_dispatch ? TP_LAYER_TRACE_P : TP_LAYER_TRACE_R };
+    tp_record_host host = { .context = &t, .decompose = decomposes ? decompose : NULL, .origin = origin };
+    Py_XDECREF(linecache);
+    if (t.lines && t.getline) {
+        t.recorder = tp_recorder_new(&host);
+        t.functional = t.recorder && functional ? tp_functional_new() : NULL;
+        if (t.recorder && (t.functional || !functional))
+            result = run(&t, function, leaves, names);
+        else
+            face_raise();
+    }
+    tp_recorder_free(t.recorder);
+    tp_functional_free(t.functional);
+    Py_XDECREF(t.lines);
+    Py_XDECREF(t.getline);
+    return result;
+}
+
+/* ---- signatures ---- */
+typedef struct rows {
+    tp_arena arena;
+    tp_signature signature;     /* arena */
+} rows;
+
+static const char rows_name[] = "taper.export.signature";
+
+static void rows_free(PyObject *capsule)
+{
+    rows *r = PyCapsule_GetPointer(capsule, rows_name);
+    tp_arena_fini(&r->arena);
+    tp_free(r);
+}
+
+/* A text of the arena, or NULL for None; false: exception set. */
+static bool read_text(tp_arena *a, PyObject *o, const char **out)
+{
+    Py_ssize_t length = 0;
+    const char *text = o == Py_None ? NULL : PyUnicode_AsUTF8AndSize(o, &length);
+    *out = text ? tp_text_in(a, text, (size_t)length) : NULL;
+    if (o != Py_None && !text)
+        return false;
+    return o == Py_None || *out || face_raise();
+}
+
+static bool read_rows(rows *r, PyObject *inputs, PyObject *outputs)
+{
+    tp_signature *s = &r->signature;
+    s->input_count = (size_t)PyList_GET_SIZE(inputs);
+    s->output_count = (size_t)PyList_GET_SIZE(outputs);
+    s->input = tp_arena_take_array(&r->arena, s->input_count, sizeof *s->input);
+    s->output = tp_arena_take_array(&r->arena, s->output_count, sizeof *s->output);
+    if ((s->input_count && !s->input) || (s->output_count && !s->output))
+        return face_raise();
+    for (size_t i = 0; i < s->input_count; i++) {
+        PyObject *name, *target;
+        int kind, persistent;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(inputs, (Py_ssize_t)i), "iOOp", &kind, &name, &target, &persistent) ||
+            !read_text(&r->arena, name, &s->input[i].name) || !read_text(&r->arena, target, &s->input[i].target))
+            return false;
+        s->input[i].kind = (tp_input_kind)kind;
+        s->input[i].persistent = persistent;
+    }
+    for (size_t i = 0; i < s->output_count; i++) {
+        PyObject *target;
+        int kind;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(outputs, (Py_ssize_t)i), "iO", &kind, &target) ||
+            !read_text(&r->arena, target, &s->output[i].target))
+            return false;
+        s->output[i].kind = (tp_output_kind)kind;
+    }
+    return true;
+}
+
+/* _export_signature([(kind, name, target, persistent)…], [(kind, target)…]): a capsule for the functions below. */
+static PyObject *export_signature(PyObject *module, PyObject *args)
+{
+    PyObject *inputs, *outputs, *capsule;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &inputs, &PyList_Type, &outputs))
+        return NULL;
+    rows *r = tp_alloc_zero(sizeof *r);
+    if (!r)
+        return face_raise();
+    tp_arena_init(&r->arena);
+    if (read_rows(r, inputs, outputs) && (capsule = PyCapsule_New(r, rows_name, rows_free)))
+        return capsule;
+    tp_arena_fini(&r->arena);
+    tp_free(r);
+    return NULL;
+}
+
+const tp_signature *face_signature_of(PyObject *capsule)
+{
+    rows *r = PyCapsule_GetPointer(capsule, rows_name);
+    return r ? &r->signature : NULL;
+}
+
+/* _export_lift(graph, attribute, name, before): attributes become an input. */
+static PyObject *export_lift(PyObject *module, PyObject *args)
+{
+    PyObject *graph, *before;
+    const char *attr, *name;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!ssO!", face.fx.graph, &graph, &attr, &name, face.fx.node, &before))
+        return NULL;
+    if (fx_node_of(before)->graph != fx_graph_of(graph))
+        return PyErr_Format(PyExc_ValueError, "the node is one of another graph");
+    return tp_graph_lift(fx_graph_of(graph), attr, name, fx_node_of(before)) ? Py_NewRef(Py_None) : face_raise();
+}
+
+/* _export_unlift(graph, signature): inputs that are state become attributes. */
+static PyObject *export_unlift(PyObject *module, PyObject *args)
+{
+    PyObject *graph, *capsule;
+    const tp_signature *s;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!O", face.fx.graph, &graph, &capsule) || !(s = face_signature_of(capsule)))
+        return NULL;
+    return tp_graph_unlift(fx_graph_of(graph), s) ? Py_NewRef(Py_None) : face_raise();
+}
+
+static const char *path_at(void *data, size_t i)
+{
+    PyObject *paths = data;
+    const char *text = (Py_ssize_t)i < PyList_GET_SIZE(paths) ? PyUnicode_AsUTF8(PyList_GET_ITEM(paths, (Py_ssize_t)i)) : NULL;
+    PyErr_Clear();
+    return text ? text : "an input";
+}
+
+/* _export_check(graph, signature, leaves, paths): raises what a call with these inputs must raise. */
+static PyObject *export_check(PyObject *module, PyObject *args)
+{
+    PyObject *graph, *capsule, *leaves, *paths;
+    const tp_signature *s;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!OO!O!", face.fx.graph, &graph, &capsule, &PyList_Type, &leaves, &PyList_Type, &paths) ||
+        !(s = face_signature_of(capsule)))
+        return NULL;
+    size_t count = (size_t)PyList_GET_SIZE(leaves), made = 0;
+    tp_value *input = tp_alloc_array(count + 1, sizeof *input);
+    bool ok = input != NULL;
+    for (; ok && made < count; made += ok) {
+        PyObject *leaf = PyList_GET_ITEM(leaves, (Py_ssize_t)made);
+        ok = true;
+        if (face_is_tensor(leaf))
+            input[made] = tp_of_tensor(tp_tensor_ref(face_tensor(leaf)));
+        else
+            ok = fx_to_value(NULL, leaf, &input[made]);
+    }
+    if (!input || (ok && !tp_inputs_check(fx_graph_of(graph), s, input, count, path_at, paths))) {
+        ok = false;
+        face_raise();
+    }
+    if (input)
+        tp_values_unref(input, made);
+    tp_free(input);
+    return ok ? Py_NewRef(Py_None) : NULL;
+}
+
+/* ---- declared sizes ---- */
+
+/* _export_violations(env, [(name, source or None, symbol)…], keep_complex): the message, or None. */
+static PyObject *export_violations(PyObject *module, PyObject *args)
+{
+    PyObject *env, *list;
+    int keep;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!O!p", face.shape_env, &env, &PyList_Type, &list, &keep))
+        return NULL;
+    size_t count = (size_t)PyList_GET_SIZE(list);
+    tp_dim *dim = tp_alloc_array(count + 1, sizeof *dim);
+    bool ok = dim != NULL;
+    if (!ok)
+        return face_raise();
+    for (size_t i = 0; ok && i < count; i++) {
+        PyObject *symbol;
+        int64_t number;
+        ok = PyArg_ParseTuple(PyList_GET_ITEM(list, (Py_ssize_t)i), "szO", &dim[i].name, &dim[i].source, &symbol);
+        if (ok && face_is_sym(symbol))
+            dim[i].symbol = (tp_sym){ face_sym_value(symbol).sym };
+        else if (ok && (ok = face_read_int(symbol, &number)))
+            dim[i].symbol = tp_sym_int(number);
+    }
+    tp_text text = { 0 };
+    PyObject *made = NULL;
+    if (ok && !tp_dims_check(face_env_of(env), dim, count, keep, &text))
+        face_raise();
+    else if (ok)
+        made = text.length ? PyUnicode_FromStringAndSize(text.at, (Py_ssize_t)text.length) : Py_NewRef(Py_None);
+    tp_text_fini(&text);
+    tp_free(dim);
+    return made;
+}
+
+static PyMethodDef functions[] = {
+    { "_export_violations", export_violations, METH_VARARGS, NULL },
+    { "_export_signature", export_signature, METH_VARARGS, NULL },
+    { "_export_lift", export_lift, METH_VARARGS, NULL },
+    { "_export_unlift", export_unlift, METH_VARARGS, NULL },
+    { "_export_check", export_check, METH_VARARGS, NULL },
+    { "_export_trace", export_trace, METH_VARARGS, "records a call of a module as a graph without writes" },
+    { 0 },
+};
+
+bool face_export_init(PyObject *module)
+{
+    return PyModule_AddFunctions(module, functions) == 0;
+}
