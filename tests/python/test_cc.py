@@ -166,3 +166,31 @@ def test_inputs_are_checked(tmp_path):
     done = subprocess.run([str(tmp_path / "model"), str(tmp_path / "short.bin")], capture_output=True, text=True)
     assert done.returncode == 1 and "not a file of 12 bytes" in done.stderr
     assert subprocess.run([str(tmp_path / "model")], capture_output=True).returncode == 2
+
+
+def test_a_saved_program(tmp_path, capsys):
+    """From a .pt2 file by the command, and from the program itself: the same text."""
+    from taper._cc import command
+
+    model, x = LeNet(), torch.randn(1, 1, 28, 28)
+    exported, path = torch.export.export(model, (x,)), str(tmp_path / "lenet.pt2")
+    torch.export.save(exported, path)
+    assert command([path, "-o", str(tmp_path / "lenet.c"), "--main"]) == 0
+    text = (tmp_path / "lenet.c").read_text()
+    assert text == torch.cc(exported, main=True) and "int main(" in text
+    assert command([path, "--name", "net"]) == 0 and "void net(" in capsys.readouterr().out
+    assert command([]) == command([path, "--wrong"]) == 2
+
+
+def test_a_program_that_writes_is_refused():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("n", torch.zeros(1))
+
+        def forward(self, x):
+            self.n.add_(1)
+            return x + self.n
+
+    with pytest.raises(NotImplementedError, match="write"):
+        torch.cc(torch.export.export(Counts(), (torch.randn(2),)))
