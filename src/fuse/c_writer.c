@@ -205,15 +205,35 @@ static bool to_real(tp_value *v)
     return true;
 }
 
+static bool same_layout(const tp_tensor *a, const tp_tensor *b)
+{
+    bool same = a->ndim == b->ndim && a->dtype == b->dtype;
+    for (int d = 0; same && d < a->ndim; d++)
+        same = a->size[d] == b->size[d] && (a->stride[d] == b->stride[d] || a->size[d] < 2);
+    return same;
+}
+
+/* Views of a weight count in the strides and from the offset of its fact: where the tensor lies otherwise it is copied. */
 static bool add_constant(tp_c *c, const tp_node *n, const tp_tensor *t, const char *name)
 {
-    tp_c_value v = { -1, t };
-    v.buffer = add_buffer(c, TP_C_CONSTANT, "w", name, t);
+    const tp_tensor *fact = fact_of(n, 0);
+    tp_c_value v = { -1, fact ? fact : t };
+    if (!t->storage->data && t->numel)
+        return tp_c_unsupported(c, "weights without data");
+    if (!same_layout(v.fact, t)) {
+        tp_tensor *copy = tp_tensor_new_on(t->device, (tp_dtype)t->dtype, v.fact->ndim, v.fact->size, v.fact->stride);
+        if (!copy || !tp_array_push(&c->owned, copy)) {
+            tp_tensor_unref(copy);
+            c->failed = true;
+            return false;
+        }
+        tp_copy(copy, t);
+        t = copy;
+    }
+    v.buffer = add_buffer(c, TP_C_CONSTANT, "w", name, v.fact);
     if (c->failed)
         return false;
     c->buffer.item[v.buffer].data = t;
-    if (!t->storage->data && t->numel)
-        return tp_c_unsupported(c, "weights without data");
     return store(c, n, &v, 1);
 }
 
@@ -470,6 +490,12 @@ static void put_main(const tp_c *c, const tp_c_source *s, const outputs *o, tp_t
     tp_text_add(out, "    return 0;\n}\n");
 }
 
+/* Does the function read it? What nobody names would be a warning. */
+static bool is_named(tp_c *c, const tp_c_buffer *b)
+{
+    return strstr(tp_text_read(&c->body), tp_c_text(c, " %s[", b->name)) || strstr(tp_text_read(&c->body), tp_c_text(c, "(%s[", b->name));
+}
+
 static bool put_file(tp_c *c, const tp_c_source *s, const outputs *o, tp_text *out)
 {
     static const uint8_t types[] = { TP_f32, TP_f64, TP_i64, TP_i32, TP_i16, TP_i8, TP_u8, TP_b8 };
@@ -478,7 +504,7 @@ static bool put_file(tp_c *c, const tp_c_source *s, const outputs *o, tp_text *o
     tp_text_add(out, "/* Written by taper from a traced program: one function, no allocation, libc and libm only. */\n#include <math.h>\n#include <stdint.h>\n%s\n",
                 s->with_main ? "#include <stdio.h>\n" : "");
     for (size_t i = 0; i < c->buffer.count; i++)
-        if (c->buffer.item[i].kind == TP_C_CONSTANT)
+        if (c->buffer.item[i].kind == TP_C_CONSTANT && is_named(c, &c->buffer.item[i]))
             put_constant(&c->buffer.item[i], out);
     for (size_t i = 0; ok && i < TP_COUNT(types); i++)
         ok = plan_memory(c, (tp_dtype)types[i], out, &declare);
@@ -490,7 +516,7 @@ static bool put_file(tp_c *c, const tp_c_source *s, const outputs *o, tp_text *o
     put_parameters(c, o, out);
     tp_text_add(out, ")\n{\n%s", tp_text_read(&declare));
     for (size_t i = 0; i < c->buffer.count; i++)
-        if (c->buffer.item[i].kind == TP_C_INPUT && !strstr(tp_text_read(&c->body), tp_c_text(c, "%s[", c->buffer.item[i].name)))
+        if (c->buffer.item[i].kind == TP_C_INPUT && !is_named(c, &c->buffer.item[i]))
             tp_text_add(out, "    (void)%s;\n", c->buffer.item[i].name);
     tp_text_put(out, tp_text_read(&c->body), c->body.length);
     tp_text_add(out, "}\n");

@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "ir/run.h"
 #include "ops/dispatch.h"
+#include "pass/pass.h"
 #include "trace/record.h"
 
 /* The context of the recorder's table. */
@@ -93,7 +94,8 @@ tp_graph *tp_fuse_open(tp_graph *g, tp_open_keep *keep)
     tp_record_host host = { .context = &context, .decompose = open_call };
     attributes a = { g, tp_alloc_zero(sizeof *a.of * (g->node_count + 1)) };
     tp_recorder *r = a.of ? tp_recorder_new(&host) : NULL;
-    tp_graph *made = r && run(g, r, &a) ? tp_graph_ref(tp_recorder_graph(r)) : NULL;
+    bool ok = r && run(g, r, &a) && tp_passes_run(tp_recorder_graph(r), tp_pipeline_clean, tp_pipeline_clean_count, NULL, NULL);
+    tp_graph *made = ok ? tp_graph_ref(tp_recorder_graph(r)) : NULL;
     tp_recorder_free(r);
     for (uint32_t i = 0; a.of && i < g->node_count; i++)
         tp_value_unref(a.of[i]);

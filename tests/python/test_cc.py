@@ -168,6 +168,19 @@ def test_inputs_are_checked(tmp_path):
     assert subprocess.run([str(tmp_path / "model")], capture_output=True).returncode == 2
 
 
+def test_weights_that_are_views(tmp_path):
+    """Of other storages, transposed, with gaps, unread; and outputs that are inputs or weights themselves."""
+    flat = torch.randn(40)
+    w, gaps, turned, unread = flat[10:16].view(2, 3), flat[::3][:6].view(2, 3), torch.randn(3, 2).t(), torch.randn(4)
+
+    def function(x, y):
+        dead = (unread * 2).sum()
+        del dead
+        return x @ w.t(), x * gaps[1:], turned[:, 1:] + x[:, :2], w, y
+
+    check(tmp_path, function, torch.randn(2, 3), torch.randn(2))
+
+
 def test_a_saved_program(tmp_path, capsys):
     """From a .pt2 file by the command, and from the program itself: the same text."""
     from taper._cc import command

@@ -285,6 +285,8 @@ static bool write_plain(const tp_onnx_source *s, tp_text *out)
 {
     tp_onnx o;
     bool ok = tp_onnx_init(&o, s->graph->node_count) && walk(&o, s);
+    if (ok && o.initializers.length > INT32_MAX)        /* protobuf ends at 2 GB */
+        ok = tp_fail(TP_ERR_UNIMPLEMENTED, "ONNX export: weights of more than 2 GB, which stand outside of the model");
     if (ok)
         put_model(&o, out);
     tp_onnx_fini(&o);
