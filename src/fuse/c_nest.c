@@ -77,6 +77,19 @@ const char *tp_c_text(tp_c *c, const char *format, ...)
     return kept ? kept : "";
 }
 
+const char *const tp_c_letters[8] = { "i", "j", "k", "l", "m", "n", "o", "p" };
+
+void tp_c_loop(tp_c *c, const char *name, int64_t size)
+{
+    tp_c_open(c, "for (int64_t %s = 0; %s < %lld; %s++)", name, name, (long long)size, name);
+}
+
+void tp_c_close_all(tp_c *c, int count)
+{
+    while (count--)
+        tp_c_close(c);
+}
+
 /* ---- numbers and elements ---- */
 
 /* 9 and 17 digits are enough to read the same float and double back. */
@@ -115,7 +128,7 @@ static void add_term(tp_text *t, const char *index, int64_t stride)
 {
     if (!index || stride == 0 || strcmp(index, "0") == 0)
         return;
-    bool plain = strpbrk(index, " +-") == NULL;
+    bool plain = strpbrk(index, " +-%") == NULL;
     tp_text_add(t, "%s", t->length ? " + " : "");
     if (stride == 1)
         tp_text_add(t, "%s", index);
@@ -173,7 +186,7 @@ static void drop_dim(tp_c_nest *n, int d)
 
 void tp_c_nest_open(tp_c *c, tp_c_nest *n, int ndim, const int64_t *size)
 {
-    static const char *const index[] = { "i", "j", "k", "l", "m", "n", "o", "p" };
+    const char *const *index = tp_c_letters;
     n->ndim = ndim;
     memcpy(n->size, size, sizeof *size * (size_t)ndim);
     for (int k = 0; k < n->count; k++)
@@ -191,7 +204,7 @@ void tp_c_nest_open(tp_c *c, tp_c_nest *n, int ndim, const int64_t *size)
             drop_dim(n, d + 1);
         }
     n->opened = n->ndim;
-    if (n->ndim > (int)TP_COUNT(index)) {
+    if (n->ndim > (int)TP_COUNT(tp_c_letters)) {
         (void)tp_c_unsupported(c, "so many dims");
         return;
     }

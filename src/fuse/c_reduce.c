@@ -16,8 +16,6 @@ typedef struct reducing {
     const char *index[MOST_DIMS], *kept[MOST_DIMS];
 } reducing;
 
-static const char *const letters[MOST_DIMS] = { "i", "j", "k", "l", "m", "n", "o", "p" };
-
 bool tp_c_has_reduction(const tp_op *op, const tp_value *arg)
 {
     const tp_reducing *r = op->reducing;
@@ -44,10 +42,10 @@ static bool read_dims(tp_c *c, const tp_reducing *r, reducing *w)
     int at = 0;
     for (int d = 0; d < x->ndim; d++) {
         bool gone = w->gone >> d & 1;
-        w->index[d] = letters[d];
+        w->index[d] = tp_c_letters[d];
         w->count *= gone ? x->size[d] : 1;
         if (!gone || w->keepdim)
-            w->kept[at++] = gone ? NULL : letters[d];
+            w->kept[at++] = gone ? NULL : tp_c_letters[d];
     }
     return true;
 }
@@ -56,7 +54,7 @@ static void loops(tp_c *c, const reducing *w, bool gone)
 {
     for (int d = 0; d < w->x.fact->ndim; d++)
         if ((w->gone >> d & 1) == gone)
-            tp_c_open(c, "for (int64_t %s = 0; %s < %lld; %s++)", letters[d], letters[d], (long long)w->x.fact->size[d], letters[d]);
+            tp_c_open(c, "for (int64_t %s = 0; %s < %lld; %s++)", tp_c_letters[d], tp_c_letters[d], (long long)w->x.fact->size[d], tp_c_letters[d]);
 }
 
 static void end_loops(tp_c *c, const reducing *w, bool gone)

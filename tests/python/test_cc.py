@@ -81,6 +81,12 @@ def test_shapes(tmp_path):
         lambda x: x + torch.zeros(3, 1) + torch.arange(4), lambda x: torch.full_like(x, 2) * x, lambda x: x.diagonal(0, 0, 1), lambda x: x), torch.randn(2, 3, 4))
 
 
+def test_choosing(tmp_path):
+    check(tmp_path, lambda x, at: [
+        x[:, at], x[at, :, 1], x[at, at], x[at.view(2, 1), at], x.gather(2, torch.zeros(3, 3, 2, dtype=torch.int64) + at), x.flip(0, -1), x.repeat(2, 1, 1, 3),
+        x.tril(), x.triu(-1), x.index_select(0, at), x[torch.tensor([-1, -2])]], torch.randn(3, 3, 4), torch.tensor([2, 0]))
+
+
 def test_reductions(tmp_path):
     check(tmp_path, all_of(
         lambda x: x.sum(), lambda x: x.sum(1), lambda x: x.sum((0, 2), keepdim=True), lambda x: x.mean(), lambda x: x.mean(-1), lambda x: x.prod(1), lambda x: x.amax(1),
@@ -100,7 +106,7 @@ def test_products(tmp_path):
     (nn.Conv1d(2, 4, 3, padding=1), (1, 2, 8)), (nn.Conv2d(4, 6, 3, stride=2, padding=(1, 0), dilation=(1, 2), groups=2), (2, 4, 9, 8)),
     (nn.Conv3d(2, 3, 2), (1, 2, 4, 4, 4)), (nn.MaxPool2d(3, 2, 1, ceil_mode=True, return_indices=True), (1, 2, 8, 7)),
     (nn.AvgPool2d(3, 2, padding=1, ceil_mode=True), (1, 2, 6, 6)), (nn.AvgPool2d(2, padding=1, count_include_pad=False), (1, 2, 6, 6)),
-    (nn.AdaptiveAvgPool2d((3, 2)), (1, 2, 7, 5)), (nn.BatchNorm2d(3).eval(), (2, 3, 4, 4)), (nn.LayerNorm((4, 6)), (2, 4, 6)),
+    (nn.AdaptiveAvgPool2d((3, 2)), (1, 2, 7, 5)), (nn.BatchNorm2d(3).eval(), (2, 3, 4, 4)), (nn.LayerNorm((4, 6)), (2, 4, 6)), (nn.GroupNorm(2, 4), (2, 4, 5)),
     (nn.Linear(4, 3), (2, 5, 4)), (nn.Sequential(nn.Dropout(0.5), nn.Flatten(), nn.Linear(12, 2)).eval(), (2, 3, 4)),
 ], ids=str)
 def test_modules(tmp_path, module, size):
