@@ -9,8 +9,8 @@
 
 /* What the placeholders of a program hold, by node id. */
 typedef struct weights {
-    const tp_tensor **constant;     /* owned array */
-    const char **name;              /* owned array */
+    const tp_tensor **constant; /* owned array */
+    const char **name;          /* owned array */
 } weights;
 
 static const tp_tensor *find(const tp_program *p, const char *name)
@@ -30,12 +30,14 @@ static bool weights_read(weights *w, const tp_program *p)
     size_t row = 0;
     for (size_t i = 0; i < s->output_count; i++)
         if (s->output[i].kind != TP_OUTPUT_USER)
-            return tp_fail(TP_ERR_UNIMPLEMENTED, "a program that writes to '%s' has no form without memory of its own", s->output[i].target);
+            return tp_fail(TP_ERR_UNIMPLEMENTED, "a program that writes to '%s' has no form without memory of its own",
+                           s->output[i].target);
     w->constant = tp_alloc_zero(sizeof *w->constant * (p->graph->node_count + 1));
     w->name = tp_alloc_zero(sizeof *w->name * (p->graph->node_count + 1));
     if (!w->constant || !w->name)
         return false;
-    tp_graph_each(p->graph, n) {
+    tp_graph_each(p->graph, n)
+    {
         if (n->kind != TP_PLACEHOLDER || row == s->input_count)
             continue;
         const tp_input_spec *in = &s->input[row++];

@@ -24,7 +24,8 @@ static tp_program *product(tp_scope *s, bool writes)
             p->state_count = 1;
             p->signature.input[0] = (tp_input_spec){ .kind = TP_INPUT_PARAMETER, .name = "p_w", .target = "layer.w" };
             p->signature.input[1] = (tp_input_spec){ .kind = TP_INPUT_USER, .name = "x" };
-            p->signature.output[0] = (tp_output_spec){ .kind = writes ? TP_OUTPUT_BUFFER : TP_OUTPUT_USER, .target = writes ? "n" : NULL };
+            p->signature.output[0] = (tp_output_spec){ .kind = writes ? TP_OUTPUT_BUFFER : TP_OUTPUT_USER,
+                                                       .target = writes ? "n" : NULL };
             p->signature.input_count = 2;
             p->signature.output_count = 1;
         } else {
@@ -46,10 +47,12 @@ TP_TEST(weights_stand_inside)
     tp_text c = { 0 }, onnx = { 0 };
     if (p && tp_program_to_c(p, "f", true, &c)) {
         TP_EXPECT(strstr(tp_text_read(&c), "static const float w_layer_w[4] = {\n    1.0f, 2.0f, 3.0f, 4.0f\n};"));
-        TP_EXPECT(strstr(tp_text_read(&c), "void f(const float *in_x, float *out_0)") && strstr(tp_text_read(&c), "int main("));
+        TP_EXPECT(strstr(tp_text_read(&c), "void f(const float *in_x, float *out_0)") &&
+                  strstr(tp_text_read(&c), "int main("));
     }
     if (p && tp_program_to_onnx(p, &onnx))
-        TP_EXPECT(onnx.length > 100 && memmem(onnx.at, onnx.length, "layer.w", 7) && memmem(onnx.at, onnx.length, "MatMul", 6));
+        TP_EXPECT(onnx.length > 100 && memmem(onnx.at, onnx.length, "layer.w", 7) &&
+                  memmem(onnx.at, onnx.length, "MatMul", 6));
     TP_EXPECT(tp_error_kind() == TP_ERR_NONE);
     tp_error_clear();
     tp_text_fini(&c);

@@ -1,4 +1,5 @@
-/* c_index.c - calls that move elements: copies, joins, and results whose elements are chosen by indices or by their place. */
+/* c_index.c - calls that move elements: copies, joins, and results whose elements are chosen by indices or by their
+ * place. */
 #include "fuse/c_internal.h"
 
 bool tp_c_write_copy(tp_c *c)
@@ -25,14 +26,15 @@ bool tp_c_write_cat(tp_c *c)
         if (c->failed)
             return false;
         const tp_tensor *t = x.fact;
-        if (t->ndim != out.fact->ndim)      /* an empty one of one dim is nothing */
+        if (t->ndim != out.fact->ndim) /* an empty one of one dim is nothing */
             continue;
         const char *at[8];
         for (int d = 0; d < t->ndim; d++) {
             tp_c_loop(c, tp_c_letters[d], t->size[d]);
             at[d] = d == dim && start ? tp_c_text(c, "%s + %lld", tp_c_letters[d], (long long)start) : tp_c_letters[d];
         }
-        tp_c_line(c, "%s = %s;", tp_c_at(c, out, at), tp_c_store(c, tp_c_at(c, x, tp_c_letters), (tp_dtype)t->dtype, (tp_dtype)out.fact->dtype));
+        tp_c_line(c, "%s = %s;", tp_c_at(c, out, at),
+                  tp_c_store(c, tp_c_at(c, x, tp_c_letters), (tp_dtype)t->dtype, (tp_dtype)out.fact->dtype));
         tp_c_close_all(c, t->ndim);
         start += t->size[dim];
     }
@@ -57,7 +59,10 @@ static bool chosen(tp_c *c, tp_c_value x, tp_c_value index, int64_t dim)
     return !c->failed;
 }
 
-bool tp_c_write_embedding(tp_c *c) { return chosen(c, tp_c_arg(c, 0), tp_c_arg(c, 1), 0); }
+bool tp_c_write_embedding(tp_c *c)
+{
+    return chosen(c, tp_c_arg(c, 0), tp_c_arg(c, 1), 0);
+}
 
 bool tp_c_write_index_select(tp_c *c)
 {
@@ -126,7 +131,9 @@ bool tp_c_write_index(tp_c *c)
     for (int d = 0; d < out.fact->ndim; d++)
         tp_c_loop(c, tp_c_letters[d], out.fact->size[d]);
     for (int d = 0; d < x.fact->ndim; d++)
-        at[d] = d < first ? tp_c_letters[d] : d < first + count ? tp_c_text(c, "at%d", d) : tp_c_letters[d - count + wide];
+        at[d] = d < first           ? tp_c_letters[d]
+                : d < first + count ? tp_c_text(c, "at%d", d)
+                                    : tp_c_letters[d - count + wide];
     for (int k = 0; k < count && !c->failed; k++) {
         tp_c_value index = tp_c_item(c, c->raw[1].list->item[first + k]);
         for (int d = 0; !c->failed && d < index.fact->ndim; d++)
@@ -189,11 +196,17 @@ static bool triangle(tp_c *c, bool upper)
     int n = out.fact->ndim;
     for (int d = 0; d < n; d++)
         tp_c_loop(c, tp_c_letters[d], out.fact->size[d]);
-    tp_c_line(c, "%s = %s - %s %s %lld ? %s : 0;", tp_c_at(c, out, tp_c_letters), tp_c_letters[n - 1], tp_c_letters[n - 2], upper ? ">=" : "<=",
-              (long long)tp_as_int(c->arg[1]), tp_c_at(c, x, tp_c_letters));
+    tp_c_line(c, "%s = %s - %s %s %lld ? %s : 0;", tp_c_at(c, out, tp_c_letters), tp_c_letters[n - 1],
+              tp_c_letters[n - 2], upper ? ">=" : "<=", (long long)tp_as_int(c->arg[1]), tp_c_at(c, x, tp_c_letters));
     tp_c_close_all(c, n);
     return !c->failed;
 }
 
-bool tp_c_write_tril(tp_c *c) { return triangle(c, false); }
-bool tp_c_write_triu(tp_c *c) { return triangle(c, true); }
+bool tp_c_write_tril(tp_c *c)
+{
+    return triangle(c, false);
+}
+bool tp_c_write_triu(tp_c *c)
+{
+    return triangle(c, true);
+}

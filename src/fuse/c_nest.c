@@ -6,19 +6,29 @@
 
 #include "fuse/c_internal.h"
 
-static const struct { const char *type, *brief; } names[TP_DTYPE_COUNT] = {
-    [TP_f32] = { "float", "f32" }, [TP_f64] = { "double", "f64" }, [TP_i64] = { "int64_t", "i64" }, [TP_i32] = { "int32_t", "i32" },
-    [TP_i16] = { "int16_t", "i16" }, [TP_i8] = { "int8_t", "i8" }, [TP_u8] = { "uint8_t", "u8" }, [TP_b8] = { "uint8_t", "b8" },
+static const struct {
+    const char *type, *brief;
+} names[TP_DTYPE_COUNT] = {
+    [TP_f32] = { "float", "f32" },   [TP_f64] = { "double", "f64" },  [TP_i64] = { "int64_t", "i64" },
+    [TP_i32] = { "int32_t", "i32" }, [TP_i16] = { "int16_t", "i16" }, [TP_i8] = { "int8_t", "i8" },
+    [TP_u8] = { "uint8_t", "u8" },   [TP_b8] = { "uint8_t", "b8" },
 };
 
-const char *tp_c_type(tp_dtype d) { return d < TP_DTYPE_COUNT ? names[d].type : NULL; }
-const char *tp_c_short(tp_dtype d) { return d < TP_DTYPE_COUNT ? names[d].brief : NULL; }
+const char *tp_c_type(tp_dtype d)
+{
+    return d < TP_DTYPE_COUNT ? names[d].type : NULL;
+}
+const char *tp_c_short(tp_dtype d)
+{
+    return d < TP_DTYPE_COUNT ? names[d].brief : NULL;
+}
 
 bool tp_c_unsupported(tp_c *c, const char *what)
 {
     char name[128];
     if (!c->failed && c->node && c->node->target.kind == TP_TARGET_OP)
-        (void)tp_fail(TP_ERR_UNIMPLEMENTED, "the C writer has no words for %s%s%s", tp_op_full_name(c->node->target.op, name), *what ? ": " : "", what);
+        (void)tp_fail(TP_ERR_UNIMPLEMENTED, "the C writer has no words for %s%s%s",
+                      tp_op_full_name(c->node->target.op, name), *what ? ": " : "", what);
     else if (!c->failed)
         (void)tp_fail(TP_ERR_UNIMPLEMENTED, "the C writer has no words for %s", what);
     c->failed = true;
@@ -136,7 +146,8 @@ static void add_term(tp_text *t, const char *index, int64_t stride)
         tp_text_add(t, plain ? "%s*%lld" : "(%s)*%lld", index, (long long)stride);
 }
 
-static const char *element(tp_c *c, const tp_c_buffer *b, int64_t offset, int ndim, const char *const *index, const int64_t *stride)
+static const char *element(tp_c *c, const tp_c_buffer *b, int64_t offset, int ndim, const char *const *index,
+                           const int64_t *stride)
 {
     tp_text t = { 0 };
     if (offset)

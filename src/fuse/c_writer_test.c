@@ -1,4 +1,5 @@
-/* c_writer_test.c - graphs as C: the text of small functions, and what is refused. tests/python/test_cc.py compiles and runs. */
+/* c_writer_test.c - graphs as C: the text of small functions, and what is refused. tests/python/test_cc.py compiles and
+ * runs. */
 #include "fuse/c_writer.h"
 #include "trace/test_graphs.h"
 
@@ -64,7 +65,8 @@ TP_TEST(views_are_strides_and_memory_is_shared)
 TP_TEST(what_has_no_words_is_named)
 {
     static const char *const op[] = { "roll", "sort" };
-    static const char *const want[] = { "the C writer has no words for aten::roll", "the C writer has no words for aten::sort" };
+    static const char *const want[] = { "the C writer has no words for aten::roll",
+                                        "the C writer has no words for aten::sort" };
     for (int i = 0; i < 2; i++) {
         tp_scope s;
         tp_scope_start(&s);

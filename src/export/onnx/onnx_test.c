@@ -19,7 +19,11 @@ static void describe(const tp_text *model, tp_text *out)
             tp_proto_enter(&g, &n);
             while (tp_proto_next(&n))
                 if (n.field == (g.field == 1 ? 4u : 1u) && n.wire == TP_PROTO_BYTES)
-                    tp_text_add(out, "%s%s%.*s", out->length ? " " : "", g.field == 1 ? "" : g.field == 11 ? "in:" : "out:", (int)n.count, (const char *)n.bytes);
+                    tp_text_add(out, "%s%s%.*s", out->length ? " " : "",
+                                g.field == 1    ? ""
+                                : g.field == 11 ? "in:"
+                                                : "out:",
+                                (int)n.count, (const char *)n.bytes);
         }
     }
     TP_EXPECT(!m.failed);
@@ -33,9 +37,7 @@ static const tp_tensor **constants_of(const tp_recorder *r)
     const char *name;
     for (size_t i = 0; of && i < tp_recorder_constant_count(r); i++) {
         const tp_tensor *t = tp_recorder_constant(r, i, &name);
-        tp_graph_each(g, n)
-            if (n->kind == TP_GET_ATTR && strcmp(n->target.name, name) == 0)
-                of[n->id] = t;
+        tp_graph_each(g, n) if (n->kind == TP_GET_ATTR && strcmp(n->target.name, name) == 0) of[n->id] = t;
     }
     return of;
 }
@@ -115,4 +117,5 @@ TP_TEST(what_has_no_form_is_named)
     (void)tp_scope_end(&s);
 }
 
-TP_TEST_MAIN(TP_SWEPT(columns_and_tile_programs), TP_SWEPT(calls_without_a_rule_are_opened), TP_SWEPT(lists_of_results), TP_SWEPT(what_has_no_form_is_named))
+TP_TEST_MAIN(TP_SWEPT(columns_and_tile_programs), TP_SWEPT(calls_without_a_rule_are_opened), TP_SWEPT(lists_of_results),
+             TP_SWEPT(what_has_no_form_is_named))
