@@ -28,8 +28,9 @@ TP_HOOK_D(tp_d_allclose)
 {
     tp_scope s = { 0 };
     (void)op;
-    tp_value every = CALL(all, CALL(isclose, arg[0], arg[1], arg[2], arg[3], arg[4]));
+    /* Read by an op: what came out may be a subclass, or a tensor somebody watches. */
+    tp_value every = CALL(item, CALL(all, CALL(isclose, arg[0], arg[1], arg[2], arg[3], arg[4])));
     if (!s.failed)
-        result[0] = tp_bool(tp_as_scalar(every).i != 0);
+        result[0] = tp_bool(tp_as_bool(every));
     return tp_scope_end(&s);
 }

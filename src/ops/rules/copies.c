@@ -97,9 +97,9 @@ TP_HOOK_D(tp_d_equal)
     if (a->dtype != b->dtype)
         return tp_fail(TP_ERR_RUNTIME, "Expected object of data type %s but got data type %s for argument #2 'other' in call to equal",
                        tp_dtypes[a->dtype].cpp, tp_dtypes[b->dtype].cpp);
-    tp_value same = CALL(all, CALL(eq_Tensor, arg[0], arg[1]));
+    tp_value same = CALL(item, CALL(all, CALL(eq_Tensor, arg[0], arg[1])));
     if (!s.failed)
-        result[0] = tp_bool(tp_as_scalar(same).i != 0);
+        result[0] = tp_bool(tp_as_bool(same));
     return tp_scope_end(&s);
 }
 
