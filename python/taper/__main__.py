@@ -1,4 +1,6 @@
-"""python -m taper cc model.pt2 -o model.c: a program as C. python -m taper script.py args | -m module args | -c command: runs a program with Taper as its torch."""
+"""python -m taper script.py args | -m module args | -c command: runs a program with Taper as its torch.
+
+python -m taper cc model.pt2 -o model.c: writes a program as C."""
 import os
 import runpy
 import sys
@@ -53,6 +55,11 @@ def main(arguments):
         sys.argv = arguments
         run_script(first)
     return 0
+
+
+def console():
+    """The command `taper`."""
+    return main(sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """taper.cc and `taper cc`: a program as one C file. The writer is C's (src/fuse/c_writer.h); here weights are gathered."""
 import sys
 
-from ._recording import attribute, input_names, names_of, record
+from ._recording import attribute, input_names, names_of, record, state_of
 
 USAGE = "usage: taper cc model.pt2 [-o model.c] [--main] [--name function]"
 
@@ -11,11 +11,8 @@ def _of_exported(program):
     signature = program.graph_signature
     if signature.buffers_to_mutate or signature.user_inputs_to_mutate:
         raise NotImplementedError("cc: programs that write to their buffers or inputs")
-    constants, names = {}, {}
-    for rows in (signature.inputs_to_parameters, signature.inputs_to_buffers, signature.inputs_to_lifted_tensor_constants):
-        for placeholder, name in rows.items():
-            constants[placeholder] = program.state_dict[name] if name in program.state_dict else program.constants[name]
-            names[placeholder] = name
+    rows = state_of(program)
+    constants, names = {p: x for p, (_, x) in rows.items()}, {p: name for p, (name, _) in rows.items()}
     for node in program.graph.nodes:
         if node.op == "get_attr":
             constants[node.name] = attribute(program.graph_module, node.target)

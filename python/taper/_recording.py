@@ -69,3 +69,12 @@ def names_of(model):
         for name, x in getattr(model, listing, lambda: ())():
             named.setdefault(id(x), name)
     return named
+
+
+def state_of(program):
+    """{placeholder: (name, tensor)} of an ExportedProgram, in the order of its graph."""
+    signature, rows = program.graph_signature, {}
+    for group in (signature.inputs_to_parameters, signature.inputs_to_buffers, signature.inputs_to_lifted_tensor_constants):
+        for placeholder, name in group.items():
+            rows[placeholder] = name, program.state_dict[name] if name in program.state_dict else program.constants[name]
+    return {node.name: rows[node.name] for node in program.graph.nodes if node.name in rows}

@@ -77,6 +77,10 @@ typedef struct tp_c_nest {
 void tp_c_nest_open(tp_c *c, tp_c_nest *n, int ndim, const int64_t *size);
 void tp_c_nest_close(tp_c *c, tp_c_nest *n);
 
+extern const char *const tp_c_letters[8];               /* "i", "j" … */
+void tp_c_loop(tp_c *c, const char *name, int64_t size);
+void tp_c_close_all(tp_c *c, int count);
+
 /* ---- writers of calls; each true when it has written ---- */
 bool tp_c_pointwise(tp_c *c, const tp_op *op);          /* c_element.c */
 bool tp_c_reduction(tp_c *c, const tp_op *op);          /* c_reduce.c */
@@ -84,6 +88,19 @@ bool tp_c_kernel(tp_c *c, const tp_op *op);             /* c_kernels.c */
 bool tp_c_has_pointwise(const tp_op *op, const tp_value *arg);
 bool tp_c_has_reduction(const tp_op *op, const tp_value *arg);
 bool tp_c_has_kernel(const tp_op *op, const tp_value *arg);
+
+/* c_index.c */
+bool tp_c_write_copy(tp_c *c);
+bool tp_c_write_cat(tp_c *c);
+bool tp_c_write_embedding(tp_c *c);
+bool tp_c_write_index_select(tp_c *c);
+bool tp_c_write_gather(tp_c *c);
+bool tp_c_write_index(tp_c *c);
+bool tp_c_write_flip(tp_c *c);
+bool tp_c_write_repeat(tp_c *c);
+bool tp_c_write_tril(tp_c *c);
+bool tp_c_write_triu(tp_c *c);
+bool tp_c_index_has(const tp_value *arg);
 
 /* The steps of a form as C: loads from `at`, one per input; gives the register of the result. */
 const char *tp_c_steps(tp_c *c, const tp_tile_form *form, tp_dtype compute, const char *const *at);

@@ -6,19 +6,29 @@
 
 #include "fuse/c_internal.h"
 
-static const struct { const char *type, *brief; } names[TP_DTYPE_COUNT] = {
-    [TP_f32] = { "float", "f32" }, [TP_f64] = { "double", "f64" }, [TP_i64] = { "int64_t", "i64" }, [TP_i32] = { "int32_t", "i32" },
-    [TP_i16] = { "int16_t", "i16" }, [TP_i8] = { "int8_t", "i8" }, [TP_u8] = { "uint8_t", "u8" }, [TP_b8] = { "uint8_t", "b8" },
+static const struct {
+    const char *type, *brief;
+} names[TP_DTYPE_COUNT] = {
+    [TP_f32] = { "float", "f32" },   [TP_f64] = { "double", "f64" },  [TP_i64] = { "int64_t", "i64" },
+    [TP_i32] = { "int32_t", "i32" }, [TP_i16] = { "int16_t", "i16" }, [TP_i8] = { "int8_t", "i8" },
+    [TP_u8] = { "uint8_t", "u8" },   [TP_b8] = { "uint8_t", "b8" },
 };
 
-const char *tp_c_type(tp_dtype d) { return d < TP_DTYPE_COUNT ? names[d].type : NULL; }
-const char *tp_c_short(tp_dtype d) { return d < TP_DTYPE_COUNT ? names[d].brief : NULL; }
+const char *tp_c_type(tp_dtype d)
+{
+    return d < TP_DTYPE_COUNT ? names[d].type : NULL;
+}
+const char *tp_c_short(tp_dtype d)
+{
+    return d < TP_DTYPE_COUNT ? names[d].brief : NULL;
+}
 
 bool tp_c_unsupported(tp_c *c, const char *what)
 {
     char name[128];
     if (!c->failed && c->node && c->node->target.kind == TP_TARGET_OP)
-        (void)tp_fail(TP_ERR_UNIMPLEMENTED, "the C writer has no words for %s%s%s", tp_op_full_name(c->node->target.op, name), *what ? ": " : "", what);
+        (void)tp_fail(TP_ERR_UNIMPLEMENTED, "the C writer has no words for %s%s%s",
+                      tp_op_full_name(c->node->target.op, name), *what ? ": " : "", what);
     else if (!c->failed)
         (void)tp_fail(TP_ERR_UNIMPLEMENTED, "the C writer has no words for %s", what);
     c->failed = true;
@@ -77,6 +87,19 @@ const char *tp_c_text(tp_c *c, const char *format, ...)
     return kept ? kept : "";
 }
 
+const char *const tp_c_letters[8] = { "i", "j", "k", "l", "m", "n", "o", "p" };
+
+void tp_c_loop(tp_c *c, const char *name, int64_t size)
+{
+    tp_c_open(c, "for (int64_t %s = 0; %s < %lld; %s++)", name, name, (long long)size, name);
+}
+
+void tp_c_close_all(tp_c *c, int count)
+{
+    while (count--)
+        tp_c_close(c);
+}
+
 /* ---- numbers and elements ---- */
 
 /* 9 and 17 digits are enough to read the same float and double back. */
@@ -115,7 +138,7 @@ static void add_term(tp_text *t, const char *index, int64_t stride)
 {
     if (!index || stride == 0 || strcmp(index, "0") == 0)
         return;
-    bool plain = strpbrk(index, " +-") == NULL;
+    bool plain = strpbrk(index, " +-%") == NULL;
     tp_text_add(t, "%s", t->length ? " + " : "");
     if (stride == 1)
         tp_text_add(t, "%s", index);
@@ -123,7 +146,8 @@ static void add_term(tp_text *t, const char *index, int64_t stride)
         tp_text_add(t, plain ? "%s*%lld" : "(%s)*%lld", index, (long long)stride);
 }
 
-static const char *element(tp_c *c, const tp_c_buffer *b, int64_t offset, int ndim, const char *const *index, const int64_t *stride)
+static const char *element(tp_c *c, const tp_c_buffer *b, int64_t offset, int ndim, const char *const *index,
+                           const int64_t *stride)
 {
     tp_text t = { 0 };
     if (offset)
@@ -173,7 +197,7 @@ static void drop_dim(tp_c_nest *n, int d)
 
 void tp_c_nest_open(tp_c *c, tp_c_nest *n, int ndim, const int64_t *size)
 {
-    static const char *const index[] = { "i", "j", "k", "l", "m", "n", "o", "p" };
+    const char *const *index = tp_c_letters;
     n->ndim = ndim;
     memcpy(n->size, size, sizeof *size * (size_t)ndim);
     for (int k = 0; k < n->count; k++)
@@ -191,7 +215,7 @@ void tp_c_nest_open(tp_c *c, tp_c_nest *n, int ndim, const int64_t *size)
             drop_dim(n, d + 1);
         }
     n->opened = n->ndim;
-    if (n->ndim > (int)TP_COUNT(index)) {
+    if (n->ndim > (int)TP_COUNT(tp_c_letters)) {
         (void)tp_c_unsupported(c, "so many dims");
         return;
     }

@@ -8,20 +8,19 @@ enum { MOST_DIMS = 8 };
 
 typedef struct reducing {
     tp_c_value x, out, second;
-    tp_dtype in, compute, sum;          /* of the input; of an element; of what is gathered */
-    uint64_t gone;                      /* mask of the input's dims that are reduced */
-    bool     keepdim;
-    int64_t  count;                     /* elements of each result */
-    double   parameter;
+    tp_dtype in, compute, sum; /* of the input; of an element; of what is gathered */
+    uint64_t gone;             /* mask of the input's dims that are reduced */
+    bool keepdim;
+    int64_t count; /* elements of each result */
+    double parameter;
     const char *index[MOST_DIMS], *kept[MOST_DIMS];
 } reducing;
-
-static const char *const letters[MOST_DIMS] = { "i", "j", "k", "l", "m", "n", "o", "p" };
 
 bool tp_c_has_reduction(const tp_op *op, const tp_value *arg)
 {
     const tp_reducing *r = op->reducing;
-    if (!r || op->kind != TP_LIKE_REDUCTION || arg[0].tag != TP_TENSOR || arg[0].tensor->ndim > MOST_DIMS || tp_c_compute((tp_dtype)arg[0].tensor->dtype) == TP_DTYPE_NONE)
+    if (!r || op->kind != TP_LIKE_REDUCTION || arg[0].tag != TP_TENSOR || arg[0].tensor->ndim > MOST_DIMS ||
+        tp_c_compute((tp_dtype)arg[0].tensor->dtype) == TP_DTYPE_NONE)
         return false;
     return r->form == NULL;
 }
@@ -44,10 +43,10 @@ static bool read_dims(tp_c *c, const tp_reducing *r, reducing *w)
     int at = 0;
     for (int d = 0; d < x->ndim; d++) {
         bool gone = w->gone >> d & 1;
-        w->index[d] = letters[d];
+        w->index[d] = tp_c_letters[d];
         w->count *= gone ? x->size[d] : 1;
         if (!gone || w->keepdim)
-            w->kept[at++] = gone ? NULL : letters[d];
+            w->kept[at++] = gone ? NULL : tp_c_letters[d];
     }
     return true;
 }
@@ -56,7 +55,8 @@ static void loops(tp_c *c, const reducing *w, bool gone)
 {
     for (int d = 0; d < w->x.fact->ndim; d++)
         if ((w->gone >> d & 1) == gone)
-            tp_c_open(c, "for (int64_t %s = 0; %s < %lld; %s++)", letters[d], letters[d], (long long)w->x.fact->size[d], letters[d]);
+            tp_c_open(c, "for (int64_t %s = 0; %s < %lld; %s++)", tp_c_letters[d], tp_c_letters[d],
+                      (long long)w->x.fact->size[d], tp_c_letters[d]);
 }
 
 static void end_loops(tp_c *c, const reducing *w, bool gone)
@@ -69,11 +69,13 @@ static void end_loops(tp_c *c, const reducing *w, bool gone)
 static void put_result(tp_c *c, const reducing *w, tp_c_value out, const char *expression)
 {
     if (tp_c_has(out))
-        tp_c_line(c, "%s = %s;", tp_c_at(c, out, w->kept), tp_c_store(c, expression, TP_DTYPE_NONE, (tp_dtype)out.fact->dtype));
+        tp_c_line(c, "%s = %s;", tp_c_at(c, out, w->kept),
+                  tp_c_store(c, expression, TP_DTYPE_NONE, (tp_dtype)out.fact->dtype));
 }
 
 /* One pass: `start`, then `each` for every element x, then what is stored. */
-static void one_pass(tp_c *c, const reducing *w, const char *type, const char *start, const char *each, const char *result)
+static void one_pass(tp_c *c, const reducing *w, const char *type, const char *start, const char *each,
+                     const char *result)
 {
     tp_c_line(c, "%s s = %s;", type, start);
     loops(c, w, true);
@@ -99,7 +101,8 @@ static void extreme(tp_c *c, const reducing *w, bool largest, tp_c_value value, 
     tp_c_line(c, "count++;");
     end_loops(c, w, true);
     if (tp_c_has(value))
-        tp_c_line(c, "%s = %s;", tp_c_at(c, value, w->kept), tp_c_store(c, "s", w->compute, (tp_dtype)value.fact->dtype));
+        tp_c_line(c, "%s = %s;", tp_c_at(c, value, w->kept),
+                  tp_c_store(c, "s", w->compute, (tp_dtype)value.fact->dtype));
     if (tp_c_has(place))
         tp_c_line(c, "%s = at;", tp_c_at(c, place, w->kept));
 }
@@ -132,9 +135,11 @@ static void norm(tp_c *c, const reducing *w)
     else if (p == 2)
         one_pass(c, w, "double", "0", "s += x * x;", "sqrt(s)");
     else if (isinf(p))
-        one_pass(c, w, "double", p > 0 ? "0" : "INFINITY", p > 0 ? "s = fabs(x) > s || x != x ? fabs(x) : s;" : "s = fabs(x) < s || x != x ? fabs(x) : s;", "s");
+        one_pass(c, w, "double", p > 0 ? "0" : "INFINITY",
+                 p > 0 ? "s = fabs(x) > s || x != x ? fabs(x) : s;" : "s = fabs(x) < s || x != x ? fabs(x) : s;", "s");
     else
-        one_pass(c, w, "double", "0", tp_c_text(c, "s += pow(fabs(x), %.17g);", p), tp_c_text(c, "pow(s, %.17g)", 1 / p));
+        one_pass(c, w, "double", "0", tp_c_text(c, "s += pow(fabs(x), %.17g);", p),
+                 tp_c_text(c, "pow(s, %.17g)", 1 / p));
 }
 
 static void log_sum(tp_c *c, const reducing *w)
@@ -160,7 +165,8 @@ bool tp_c_reduction(tp_c *c, const tp_op *op)
         return false;
     w.in = (tp_dtype)w.x.fact->dtype;
     w.compute = tp_c_compute(w.in);
-    w.parameter = r->parameter >= 0 && !tp_is_none(c->arg[r->parameter]) ? tp_as_double(c->arg[r->parameter]) : r->constant;
+    w.parameter = r->parameter >= 0 && !tp_is_none(c->arg[r->parameter]) ? tp_as_double(c->arg[r->parameter])
+                                                                         : r->constant;
     const char *type = tp_dtype_is_float(w.in) ? "double" : "int64_t";
     tp_c_value none = { .buffer = -1, .fact = NULL };
     loops(c, &w, false);

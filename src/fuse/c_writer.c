@@ -64,8 +64,13 @@ static int add_buffer(tp_c *c, tp_c_kind kind, const char *prefix, const char *w
         (void)tp_c_unsupported(c, "sizes that are not known");
         return -1;
     }
-    tp_c_buffer b = { .kind = kind, .dtype = fact->dtype, .name = name_for(c, prefix, wish), .offset = fact->offset, .count = span(fact),
-                      .first = c->step, .last = c->step };
+    tp_c_buffer b = { .kind = kind,
+                      .dtype = fact->dtype,
+                      .name = name_for(c, prefix, wish),
+                      .offset = fact->offset,
+                      .count = span(fact),
+                      .first = c->step,
+                      .last = c->step };
     if (c->failed || !tp_array_push(&c->buffer, b)) {
         c->failed = true;
         return -1;
@@ -118,8 +123,8 @@ static bool is_read(const tp_node *n, int k)
 {
     for (uint32_t i = 0; i < n->user_count; i++) {
         const tp_node *u = n->user[i];
-        if (u->kind == TP_CALL_FUNCTION && u->target.kind == TP_TARGET_BUILTIN && u->arg_count == 2 && u->arg[1].tag == TP_INT && u->arg[1].i == k &&
-            u->user_count)
+        if (u->kind == TP_CALL_FUNCTION && u->target.kind == TP_TARGET_BUILTIN && u->arg_count == 2 &&
+            u->arg[1].tag == TP_INT && u->arg[1].i == k && u->user_count)
             return true;
     }
     return false;
@@ -162,14 +167,21 @@ static bool read_args(const tp_node *n, tp_value *raw, tp_value *fact)
     return true;
 }
 
-static bool is_view(const tp_op *op) { return op->run == tp_run_view || op->run == tp_run_list_view; }
+static bool is_view(const tp_op *op)
+{
+    return op->run == tp_run_view || op->run == tp_run_list_view;
+}
 
 /* Its result depends on sizes and literals alone. */
-static bool is_factory(const tp_op *op) { return op->kind == TP_LIKE_FACTORY && op->variant == TP_FUNCTIONAL && op->result_count == 1; }
+static bool is_factory(const tp_op *op)
+{
+    return op->kind == TP_LIKE_FACTORY && op->variant == TP_FUNCTIONAL && op->result_count == 1;
+}
 
 static int keep(const tp_op *op, const tp_value *arg)
 {
-    return is_view(op) || is_factory(op) || tp_c_has_pointwise(op, arg) || tp_c_has_reduction(op, arg) || tp_c_has_kernel(op, arg);
+    return is_view(op) || is_factory(op) || tp_c_has_pointwise(op, arg) || tp_c_has_reduction(op, arg) ||
+           tp_c_has_kernel(op, arg);
 }
 
 /* A view, or a list of them: the memory of what it looks at, seen by its own facts. */
@@ -205,15 +217,36 @@ static bool to_real(tp_value *v)
     return true;
 }
 
+static bool same_layout(const tp_tensor *a, const tp_tensor *b)
+{
+    bool same = a->ndim == b->ndim && a->dtype == b->dtype;
+    for (int d = 0; same && d < a->ndim; d++)
+        same = a->size[d] == b->size[d] && (a->stride[d] == b->stride[d] || a->size[d] < 2);
+    return same;
+}
+
+/* Views of a weight count in the strides and from the offset of its fact: where the tensor lies otherwise it is copied.
+ */
 static bool add_constant(tp_c *c, const tp_node *n, const tp_tensor *t, const char *name)
 {
-    tp_c_value v = { -1, t };
-    v.buffer = add_buffer(c, TP_C_CONSTANT, "w", name, t);
+    const tp_tensor *fact = fact_of(n, 0);
+    tp_c_value v = { -1, fact ? fact : t };
+    if (!t->storage->data && t->numel)
+        return tp_c_unsupported(c, "weights without data");
+    if (!same_layout(v.fact, t)) {
+        tp_tensor *copy = tp_tensor_new_on(t->device, (tp_dtype)t->dtype, v.fact->ndim, v.fact->size, v.fact->stride);
+        if (!copy || !tp_array_push(&c->owned, copy)) {
+            tp_tensor_unref(copy);
+            c->failed = true;
+            return false;
+        }
+        tp_copy(copy, t);
+        t = copy;
+    }
+    v.buffer = add_buffer(c, TP_C_CONSTANT, "w", name, v.fact);
     if (c->failed)
         return false;
     c->buffer.item[v.buffer].data = t;
-    if (!t->storage->data && t->numel)
-        return tp_c_unsupported(c, "weights without data");
     return store(c, n, &v, 1);
 }
 
@@ -269,7 +302,7 @@ static bool write_op(tp_c *c, const tp_node *n)
         for (int k = 0; k < op->result_count && ok; k++)
             ok = tp_array_push(&c->made, none);
         write_heading(c, n);
-        ok = ok && (tp_c_has_pointwise(op, fact)  ? tp_c_pointwise(c, op)
+        ok = ok && (tp_c_has_pointwise(op, fact)   ? tp_c_pointwise(c, op)
                     : tp_c_has_reduction(op, fact) ? tp_c_reduction(c, op)
                     : tp_c_has_kernel(op, fact)    ? tp_c_kernel(c, op)
                                                    : tp_c_unsupported(c, ""));
@@ -341,7 +374,8 @@ static void write_output(tp_c *c, tp_c_value v, size_t k)
 static bool walk(tp_c *c, const tp_c_source *s, outputs *out)
 {
     c->depth = 1;
-    tp_graph_each(s->graph, n) {
+    tp_graph_each(s->graph, n)
+    {
         const tp_tensor *constant = s->constant ? s->constant[n->id] : NULL;
         const char *name = s->name && s->name[n->id] ? s->name[n->id] : n->name;
         bool ok = true;
@@ -352,7 +386,8 @@ static bool walk(tp_c *c, const tp_c_source *s, outputs *out)
             ok = add_input(c, n, name);
         else if (n->kind == TP_CALL_FUNCTION && n->target.kind == TP_TARGET_OP)
             ok = write_op(c, n);
-        else if (n->kind == TP_CALL_FUNCTION && n->target.kind == TP_TARGET_BUILTIN && strcmp(n->target.builtin->name, "getitem") == 0)
+        else if (n->kind == TP_CALL_FUNCTION && n->target.kind == TP_TARGET_BUILTIN &&
+                 strcmp(n->target.builtin->name, "getitem") == 0)
             ok = write_getitem(c, n);
         else if (n->kind == TP_OUTPUT)
             tp_value_each_node(n->arg[0], add_output, out);
@@ -375,7 +410,10 @@ static void put_constant(const tp_c_buffer *b, tp_text *out)
     const char *data = b->count ? tp_tensor_data(b->data) : NULL;
     tp_text_add(out, "static const %s %s[%lld] = {", tp_c_type(d), b->name, (long long)(b->count ? b->count : 1));
     for (int64_t i = 0; i < b->count; i++)
-        tp_text_add(out, "%s%s", i == 0 ? "\n    " : i % NUMBERS_A_LINE ? ", " : ",\n    ",
+        tp_text_add(out, "%s%s",
+                    i == 0               ? "\n    "
+                    : i % NUMBERS_A_LINE ? ", "
+                                         : ",\n    ",
                     tp_c_literal(tp_scalar_read(data + i * (int64_t)tp_dtype_bytes(d), d), d, number));
     tp_text_add(out, "%s};\n\n", b->count ? "\n" : " 0 ");
 }
@@ -397,7 +435,8 @@ static bool plan_memory(tp_c *c, tp_dtype d, tp_text *out, tp_text *declare)
         for (size_t i = 0; i < c->buffer.count; i++) {
             const tp_c_buffer *b = &c->buffer.item[i];
             if (b->kind == TP_C_MEMORY && b->dtype == d)
-                tp_text_add(declare, "    %s *const %s = memory_%s + %lld;\n", tp_c_type(d), b->name, tp_c_short(d), (long long)row.item[k++].place);
+                tp_text_add(declare, "    %s *const %s = memory_%s + %lld;\n", tp_c_type(d), b->name, tp_c_short(d),
+                            (long long)row.item[k++].place);
         }
     }
     tp_array_fini(&row);
@@ -410,7 +449,8 @@ static void put_parameters(const tp_c *c, const outputs *o, tp_text *out)
     size_t count = 0;
     for (size_t i = 0; i < c->buffer.count; i++)
         if (c->buffer.item[i].kind == TP_C_INPUT)
-            tp_text_add(out, "%sconst %s *%s", count++ ? ", " : "", tp_c_type((tp_dtype)c->buffer.item[i].dtype), c->buffer.item[i].name);
+            tp_text_add(out, "%sconst %s *%s", count++ ? ", " : "", tp_c_type((tp_dtype)c->buffer.item[i].dtype),
+                        c->buffer.item[i].name);
     for (size_t k = 0; k < o->value.count; k++)
         tp_text_add(out, "%s%s *out_%zu", count++ ? ", " : "", tp_c_type((tp_dtype)o->value.item[k].fact->dtype), k);
     if (!count)
@@ -431,14 +471,19 @@ static void put_main(const tp_c *c, const tp_c_source *s, const outputs *o, tp_t
     for (size_t i = 0; i < c->buffer.count; i++)
         inputs += c->buffer.item[i].kind == TP_C_INPUT;
     if (inputs)
-        tp_text_add(out, "\nstatic int read_raw(const char *path, void *to, size_t bytes)\n{\n    FILE *f = fopen(path, \"rb\");\n"
-                         "    const int ok = f && fread(to, 1, bytes, f) == bytes && fgetc(f) == EOF;\n    if (f)\n        fclose(f);\n    if (!ok)\n"
-                         "        fprintf(stderr, \"%%s: not a file of %%lu bytes\\n\", path, (unsigned long)bytes);\n    return ok;\n}\n");
-    tp_text_add(out, "\n/* Inputs are files of raw elements, row-major; outputs are printed, one number a line. */\nint main(int argc, char **argv)\n{\n");
+        tp_text_add(
+            out,
+            "\nstatic int read_raw(const char *path, void *to, size_t bytes)\n{\n    FILE *f = fopen(path, \"rb\");\n"
+            "    const int ok = f && fread(to, 1, bytes, f) == bytes && fgetc(f) == EOF;\n    if (f)\n        "
+            "fclose(f);\n    if (!ok)\n"
+            "        fprintf(stderr, \"%%s: not a file of %%lu bytes\\n\", path, (unsigned long)bytes);\n    return "
+            "ok;\n}\n");
+    tp_text_add(out, "\n/* Inputs are files of raw elements, row-major; outputs are printed, one number a line. "
+                     "*/\nint main(int argc, char **argv)\n{\n");
     for (size_t i = 0; i < c->buffer.count; i++)
         if (c->buffer.item[i].kind == TP_C_INPUT)
-            tp_text_add(out, "    static %s %s[%lld];\n", tp_c_type((tp_dtype)c->buffer.item[i].dtype), c->buffer.item[i].name,
-                        (long long)(c->buffer.item[i].count ? c->buffer.item[i].count : 1));
+            tp_text_add(out, "    static %s %s[%lld];\n", tp_c_type((tp_dtype)c->buffer.item[i].dtype),
+                        c->buffer.item[i].name, (long long)(c->buffer.item[i].count ? c->buffer.item[i].count : 1));
     for (size_t k = 0; k < o->value.count; k++)
         tp_text_add(out, "    static %s out_%zu[%lld];\n", tp_c_type((tp_dtype)o->value.item[k].fact->dtype), k,
                     (long long)(o->value.item[k].fact->numel ? o->value.item[k].fact->numel : 1));
@@ -449,8 +494,8 @@ static void put_main(const tp_c *c, const tp_c_source *s, const outputs *o, tp_t
     tp_text_add(out, "\\n\", argv[0]);\n        return 2;\n    }\n");
     for (size_t i = 0; i < c->buffer.count; i++)
         if (c->buffer.item[i].kind == TP_C_INPUT)
-            tp_text_add(out, "    if (!read_raw(argv[%zu], %s, %lld * sizeof *%s))\n        return 1;\n", ++count, c->buffer.item[i].name,
-                        (long long)c->buffer.item[i].count, c->buffer.item[i].name);
+            tp_text_add(out, "    if (!read_raw(argv[%zu], %s, %lld * sizeof *%s))\n        return 1;\n", ++count,
+                        c->buffer.item[i].name, (long long)c->buffer.item[i].count, c->buffer.item[i].name);
     tp_text_add(out, "    %s(", s->function ? s->function : "model");
     count = 0;
     for (size_t i = 0; i < c->buffer.count; i++)
@@ -464,10 +509,18 @@ static void put_main(const tp_c *c, const tp_c_source *s, const outputs *o, tp_t
         bool real = tp_dtype_is_float((tp_dtype)t->dtype);
         tp_text_add(out, "    printf(\"out_%zu %s ", k, tp_c_type((tp_dtype)t->dtype));
         put_sizes(t, out);
-        tp_text_add(out, "\\n\");\n    for (long i = 0; i < %lld; i++)\n        printf(\"%s\\n\", (%s)out_%zu[i]);\n", (long long)t->numel,
-                    real ? (t->dtype == TP_f32 ? "%.9g" : "%.17g") : "%lld", real ? "double" : "long long", k);
+        tp_text_add(out, "\\n\");\n    for (long i = 0; i < %lld; i++)\n        printf(\"%s\\n\", (%s)out_%zu[i]);\n",
+                    (long long)t->numel, real ? (t->dtype == TP_f32 ? "%.9g" : "%.17g") : "%lld",
+                    real ? "double" : "long long", k);
     }
     tp_text_add(out, "    return 0;\n}\n");
+}
+
+/* Does the function read it? What nobody names would be a warning. */
+static bool is_named(tp_c *c, const tp_c_buffer *b)
+{
+    return strstr(tp_text_read(&c->body), tp_c_text(c, " %s[", b->name)) ||
+           strstr(tp_text_read(&c->body), tp_c_text(c, "(%s[", b->name));
 }
 
 static bool put_file(tp_c *c, const tp_c_source *s, const outputs *o, tp_text *out)
@@ -475,10 +528,12 @@ static bool put_file(tp_c *c, const tp_c_source *s, const outputs *o, tp_text *o
     static const uint8_t types[] = { TP_f32, TP_f64, TP_i64, TP_i32, TP_i16, TP_i8, TP_u8, TP_b8 };
     tp_text declare = { 0 };
     bool ok = true;
-    tp_text_add(out, "/* Written by taper from a traced program: one function, no allocation, libc and libm only. */\n#include <math.h>\n#include <stdint.h>\n%s\n",
+    tp_text_add(out,
+                "/* Written by taper from a traced program: one function, no allocation, libc and libm only. "
+                "*/\n#include <math.h>\n#include <stdint.h>\n%s\n",
                 s->with_main ? "#include <stdio.h>\n" : "");
     for (size_t i = 0; i < c->buffer.count; i++)
-        if (c->buffer.item[i].kind == TP_C_CONSTANT)
+        if (c->buffer.item[i].kind == TP_C_CONSTANT && is_named(c, &c->buffer.item[i]))
             put_constant(&c->buffer.item[i], out);
     for (size_t i = 0; ok && i < TP_COUNT(types); i++)
         ok = plan_memory(c, (tp_dtype)types[i], out, &declare);
@@ -490,7 +545,7 @@ static bool put_file(tp_c *c, const tp_c_source *s, const outputs *o, tp_text *o
     put_parameters(c, o, out);
     tp_text_add(out, ")\n{\n%s", tp_text_read(&declare));
     for (size_t i = 0; i < c->buffer.count; i++)
-        if (c->buffer.item[i].kind == TP_C_INPUT && !strstr(tp_text_read(&c->body), tp_c_text(c, "%s[", c->buffer.item[i].name)))
+        if (c->buffer.item[i].kind == TP_C_INPUT && !is_named(c, &c->buffer.item[i]))
             tp_text_add(out, "    (void)%s;\n", c->buffer.item[i].name);
     tp_text_put(out, tp_text_read(&c->body), c->body.length);
     tp_text_add(out, "}\n");
@@ -531,7 +586,8 @@ bool tp_c_write(const tp_c_source *s, tp_text *out)
     if (ok) {
         tp_fuse_open_map(s->graph, (const void *const *)s->constant, g, constant);
         tp_fuse_open_map(s->graph, (const void *const *)s->name, g, name);
-        tp_c_source opened = { g, (const tp_tensor *const *)constant, (const char *const *)name, s->function, s->with_main };
+        tp_c_source opened = { g, (const tp_tensor *const *)constant, (const char *const *)name, s->function,
+                               s->with_main };
         ok = write_graph(&opened, out);
     }
     tp_free(constant);

@@ -5,7 +5,7 @@
  * The graph is run on fake tensors under a recorder; what an opened call calls is asked about again. A call that is unknown
  * and has no decomposition stays: its writer says so.
  * Always: the first placeholders of the new graph are those of the old one, in order; then comes one for each path that
- * get_attr nodes read, in order of the first. Facts are there for every node. */
+ * get_attr nodes read, in order of the first. Facts are there for every node; nodes that nobody reads are gone. */
 #ifndef TP_FUSE_OPEN_H
 #define TP_FUSE_OPEN_H
 

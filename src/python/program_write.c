@@ -3,8 +3,8 @@
  *     _C._onnx_write(graph, constants, names, output_names) -> bytes
  *     _C._c_write(graph, constants, names, function, with_main) -> str
  *
- * `constants` gives get_attr nodes, and placeholders that hold weights, their tensors; `names` what nodes are called in the
- * file. Both are dicts by the name of the node. */
+ * `constants` gives get_attr nodes, and placeholders that hold weights, their tensors; `names` what nodes are called in
+ * the file. Both are dicts by the name of the node. */
 #include "base/alloc.h"
 #include "export/onnx/model.h"
 #include "fuse/c_writer.h"
@@ -12,8 +12,8 @@
 
 /* Arrays by node id, for the time of a call: what they point to is the dicts'. */
 typedef struct tables {
-    const tp_tensor **constant;     /* owned array */
-    const char **name;              /* owned array */
+    const tp_tensor **constant; /* owned array */
+    const char **name;          /* owned array */
 } tables;
 
 static bool tables_read(tables *t, const tp_graph *g, PyObject *constants, PyObject *names)
@@ -22,7 +22,8 @@ static bool tables_read(tables *t, const tp_graph *g, PyObject *constants, PyObj
     t->name = tp_alloc_zero(sizeof *t->name * (g->node_count + 1));
     if (!t->constant || !t->name)
         return face_raise();
-    tp_graph_each(g, n) {
+    tp_graph_each(g, n)
+    {
         PyObject *o = PyDict_GetItemString(constants, n->name), *name = PyDict_GetItemString(names, n->name);
         if (o && !face_is_tensor(o)) {
             PyErr_Format(PyExc_TypeError, "the constant '%s' is no tensor", n->name);
@@ -45,7 +46,8 @@ static PyObject *onnx_write(PyObject *module, PyObject *args)
 {
     PyObject *graph, *constants, *names, *outputs, *result = NULL;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!O!O!O!", face.fx.graph, &graph, &PyDict_Type, &constants, &PyDict_Type, &names, &PyList_Type, &outputs))
+    if (!PyArg_ParseTuple(args, "O!O!O!O!", face.fx.graph, &graph, &PyDict_Type, &constants, &PyDict_Type, &names,
+                          &PyList_Type, &outputs))
         return NULL;
     tables t = { 0 };
     tp_text out = { 0 };
@@ -73,7 +75,8 @@ static PyObject *c_write(PyObject *module, PyObject *args)
     const char *function;
     int with_main;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!O!O!sp", face.fx.graph, &graph, &PyDict_Type, &constants, &PyDict_Type, &names, &function, &with_main))
+    if (!PyArg_ParseTuple(args, "O!O!O!sp", face.fx.graph, &graph, &PyDict_Type, &constants, &PyDict_Type, &names,
+                          &function, &with_main))
         return NULL;
     tables t = { 0 };
     tp_text out = { 0 };

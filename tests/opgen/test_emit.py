@@ -122,3 +122,26 @@ def test_an_unchanged_file_is_left_alone(tmp_path, root):
     os.utime(tmp_path / "ops_hard.c", (1, 1))
     assert main(arguments) == 0
     assert os.stat(tmp_path / "ops_hard.c").st_mtime == 1
+
+
+def test_an_onnx_rule_adds_nodes(generate):
+    c = generate("op f(Tensor self, Tensor[] more, Tensor? bias=None, *, Scalar alpha=1, int[] dims, int dim=0) -> Tensor\n    like opaque\n"
+                 "    onnx Concat(Mul(self, alpha == 1 ? bias : number(alpha, self.dtype)), *more, axis = dim, perm = [d + 1 for d in dims]) if self.dim() > 1\n")
+    assert "static int f_onnx(tp_onnx *o, const tp_value *arg)" in c and ".onnx = f_onnx" in c
+    assert "if (!(tp_dim(self) > 1))\n        return 0;\n    if (!o)\n        return 1;" in c
+    assert 'tp_onnx_begin(o, "Concat");\n    tp_onnx_input(o, mul);\n    tp_onnx_inputs(o, 1);\n    tp_onnx_int(o, "axis", dim);\n    tp_onnx_ints(o, "perm", list.item, list.count);' in c
+    assert "tp_onnx_arg(o, 2)" in c and "tp_onnx_number(o, arg[3], tp_dtype_of(self))" in c
+    assert '#include "export/onnx/onnx.h"' in c
+
+
+def test_an_onnx_rule_in_c_is_named_itself(generate):
+    c = generate("op f(Tensor self) -> Tensor\n    also out\n    like opaque\n    onnx c tp_o_f\n")
+    assert c.count(".onnx = tp_o_f") == 1
+
+
+def test_an_onnx_rule_takes_lists_as_inputs_only_when_told(generate):
+    import pytest
+    from opgen.ast import Mistake
+
+    with pytest.raises(Mistake, match="a list of numbers is one as ints"):
+        generate("op f(Tensor self, int[] dims) -> Tensor\n    like opaque\n    onnx Tile(self, dims)\n")

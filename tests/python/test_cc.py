@@ -81,6 +81,12 @@ def test_shapes(tmp_path):
         lambda x: x + torch.zeros(3, 1) + torch.arange(4), lambda x: torch.full_like(x, 2) * x, lambda x: x.diagonal(0, 0, 1), lambda x: x), torch.randn(2, 3, 4))
 
 
+def test_choosing(tmp_path):
+    check(tmp_path, lambda x, at: [
+        x[:, at], x[at, :, 1], x[at, at], x[at.view(2, 1), at], x.gather(2, torch.zeros(3, 3, 2, dtype=torch.int64) + at), x.flip(0, -1), x.repeat(2, 1, 1, 3),
+        x.tril(), x.triu(-1), x.index_select(0, at), x[torch.tensor([-1, -2])]], torch.randn(3, 3, 4), torch.tensor([2, 0]))
+
+
 def test_reductions(tmp_path):
     check(tmp_path, all_of(
         lambda x: x.sum(), lambda x: x.sum(1), lambda x: x.sum((0, 2), keepdim=True), lambda x: x.mean(), lambda x: x.mean(-1), lambda x: x.prod(1), lambda x: x.amax(1),
@@ -100,7 +106,7 @@ def test_products(tmp_path):
     (nn.Conv1d(2, 4, 3, padding=1), (1, 2, 8)), (nn.Conv2d(4, 6, 3, stride=2, padding=(1, 0), dilation=(1, 2), groups=2), (2, 4, 9, 8)),
     (nn.Conv3d(2, 3, 2), (1, 2, 4, 4, 4)), (nn.MaxPool2d(3, 2, 1, ceil_mode=True, return_indices=True), (1, 2, 8, 7)),
     (nn.AvgPool2d(3, 2, padding=1, ceil_mode=True), (1, 2, 6, 6)), (nn.AvgPool2d(2, padding=1, count_include_pad=False), (1, 2, 6, 6)),
-    (nn.AdaptiveAvgPool2d((3, 2)), (1, 2, 7, 5)), (nn.BatchNorm2d(3).eval(), (2, 3, 4, 4)), (nn.LayerNorm((4, 6)), (2, 4, 6)),
+    (nn.AdaptiveAvgPool2d((3, 2)), (1, 2, 7, 5)), (nn.BatchNorm2d(3).eval(), (2, 3, 4, 4)), (nn.LayerNorm((4, 6)), (2, 4, 6)), (nn.GroupNorm(2, 4), (2, 4, 5)),
     (nn.Linear(4, 3), (2, 5, 4)), (nn.Sequential(nn.Dropout(0.5), nn.Flatten(), nn.Linear(12, 2)).eval(), (2, 3, 4)),
 ], ids=str)
 def test_modules(tmp_path, module, size):
@@ -166,3 +172,44 @@ def test_inputs_are_checked(tmp_path):
     done = subprocess.run([str(tmp_path / "model"), str(tmp_path / "short.bin")], capture_output=True, text=True)
     assert done.returncode == 1 and "not a file of 12 bytes" in done.stderr
     assert subprocess.run([str(tmp_path / "model")], capture_output=True).returncode == 2
+
+
+def test_weights_that_are_views(tmp_path):
+    """Of other storages, transposed, with gaps, unread; and outputs that are inputs or weights themselves."""
+    flat = torch.randn(40)
+    w, gaps, turned, unread = flat[10:16].view(2, 3), flat[::3][:6].view(2, 3), torch.randn(3, 2).t(), torch.randn(4)
+
+    def function(x, y):
+        dead = (unread * 2).sum()
+        del dead
+        return x @ w.t(), x * gaps[1:], turned[:, 1:] + x[:, :2], w, y
+
+    check(tmp_path, function, torch.randn(2, 3), torch.randn(2))
+
+
+def test_a_saved_program(tmp_path, capsys):
+    """From a .pt2 file by the command, and from the program itself: the same text."""
+    from taper._cc import command
+
+    model, x = LeNet(), torch.randn(1, 1, 28, 28)
+    exported, path = torch.export.export(model, (x,)), str(tmp_path / "lenet.pt2")
+    torch.export.save(exported, path)
+    assert command([path, "-o", str(tmp_path / "lenet.c"), "--main"]) == 0
+    text = (tmp_path / "lenet.c").read_text()
+    assert text == torch.cc(exported, main=True) and "int main(" in text
+    assert command([path, "--name", "net"]) == 0 and "void net(" in capsys.readouterr().out
+    assert command([]) == command([path, "--wrong"]) == 2
+
+
+def test_a_program_that_writes_is_refused():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("n", torch.zeros(1))
+
+        def forward(self, x):
+            self.n.add_(1)
+            return x + self.n
+
+    with pytest.raises(NotImplementedError, match="write"):
+        torch.cc(torch.export.export(Counts(), (torch.randn(2),)))

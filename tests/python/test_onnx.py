@@ -206,3 +206,14 @@ def test_a_tensor_as_default_is_refused():
 
     with pytest.raises(torch.onnx.OnnxExporterError, match="Unexpectedly found a <class 'taper.Tensor'> in the inputs."):
         torch.onnx.dynamo_export(function, torch.randn(2))
+
+
+def test_an_exported_program(tmp_path):
+    model, x = LeNet().eval(), torch.randn(2, 1, 28, 28)
+    exported = torch.export.export(model, (x,))
+    program = torch.onnx.dynamo_export(exported, x)
+    assert len(program.adapt_torch_inputs_to_onnx(x)) == 11
+    torch.testing.assert_close(torch.tensor(program(x)[0]), model(x).detach(), rtol=1e-5, atol=1e-5)
+    inside = torch.onnx.export(exported, (x,), input_names=["image"])
+    assert [value.name for value in inside.model_proto.graph.input] == ["image"]
+    torch.testing.assert_close(torch.tensor(inside(x)[0]), model(x).detach(), rtol=1e-5, atol=1e-5)

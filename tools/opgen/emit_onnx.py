@@ -79,6 +79,9 @@ class Onnx(Sizes):
 
     # ---- built-ins that make inputs ----
     def call_cast(self, node):
+        """In a type; a number alone is cast to the common type of the call."""
+        if len(node.args) == 1:
+            return self.operand(node.args[0])
         return Val("onnx", f"tp_onnx_cast(o, {self.held(node.args[0])}, {self.as_dtype(self.compile(node.args[1]), node)})")
 
     def call_number(self, node):

@@ -2,7 +2,7 @@
 import inspect
 
 from .. import _C
-from .._recording import attribute, input_names, names_of, record
+from .._recording import attribute, input_names, names_of, record, state_of
 from ..utils import _pytree as pytree
 from ._options import ExportOptions, OnnxExporterError
 from ._program import ONNXProgram
@@ -37,8 +37,6 @@ def _model_bytes(model, module, input_names, output_names):
 
 
 def _exported(model, args, kwargs, given_names=None, output_names=None):
-    if not callable(model) and hasattr(model, "module"):       # an ExportedProgram
-        model = model.module()
     function = model.forward if hasattr(model, "forward") else model
     _check_defaults(function, args, kwargs)
     module, spec = record(model, args, kwargs)
@@ -49,10 +47,27 @@ def _exported(model, args, kwargs, given_names=None, output_names=None):
     return ONNXProgram(_model_bytes(model, module, names, output_names), spec)
 
 
+def _exported_program(program, args, kwargs, weights_inside, given_names=None, output_names=None):
+    """Of an ExportedProgram: its graph as it is. Weights are inputs that the adapter supplies, or stand inside."""
+    rows = state_of(program)
+    constants = {p: x for p, (_, x) in rows.items()} if weights_inside else {}
+    names = {p: name for p, (name, _) in rows.items()} if weights_inside else {}
+    for node in program.graph.nodes:
+        if node.op == "get_attr":
+            constants[node.name] = attribute(program.graph_module, node.target)
+    names.update(zip(program.graph_signature.user_inputs, given_names or ()))
+    data = _C._onnx_write(program.graph, constants, names, list(output_names or ()))
+    mutated = [program.state_dict[name] for name in program.graph_signature.buffers_to_mutate.values()]
+    supplied = [] if weights_inside else [x.detach() for _, x in rows.values()]
+    return ONNXProgram(data, pytree.tree_structure((args, kwargs)), supplied=supplied, mutated=mutated)
+
+
 def dynamo_export(model, /, *args, export_options=None, **kwargs):
     """The model as an ONNXProgram, recorded with these arguments."""
     try:
         (export_options or ExportOptions()).refuse_missing()
+        if hasattr(model, "graph_signature"):
+            return _exported_program(model, args, kwargs, weights_inside=False)
         return _exported(model, args, kwargs)
     except Exception as error:
         failed = ONNXProgram(None, None, failure=error)
@@ -71,7 +86,10 @@ def export(model, args=(), f=None, *, kwargs=None, export_params=True, verbose=N
     args = args if isinstance(args, tuple) else (args,)
     if kwargs is None and args and isinstance(args[-1], dict):
         args, kwargs = args[:-1], args[-1]
-    program = _exported(model, args, kwargs or {}, input_names, output_names)
+    if hasattr(model, "graph_signature"):
+        program = _exported_program(model, args, kwargs or {}, True, input_names, output_names)
+    else:
+        program = _exported(model, args, kwargs or {}, input_names, output_names)
     if f is not None:
         program.save(f)
     return program

@@ -8,8 +8,9 @@ from ..utils import _pytree as pytree
 class ONNXProgram:
     """A model in ONNX's form. Call it as the model was called: onnxruntime runs it and gives one array an output."""
 
-    def __init__(self, model_bytes, input_spec, failure=None):
+    def __init__(self, model_bytes, input_spec, failure=None, supplied=(), mutated=()):
         self._bytes, self._input_spec, self._failure, self._session = model_bytes, input_spec, failure, None
+        self._supplied, self._mutated = list(supplied), list(mutated)      # weights that are inputs; buffers that are outputs
         self.model_signature = self.fake_context = self.diagnostic_context = None
 
     def _model_bytes(self):
@@ -45,10 +46,10 @@ class ONNXProgram:
         if spec != self._input_spec:
             raise RuntimeError("Model inputs incompatible with the format that was exported: "
                                f"expected {self._input_spec}, got {spec}")
-        return tensors_of((args, kwargs))
+        return self._supplied + tensors_of((args, kwargs))
 
     def adapt_torch_outputs_to_onnx(self, model_outputs, model_with_state_dict=None):
-        return tensors_of(model_outputs)
+        return self._mutated + tensors_of(model_outputs)
 
     def __call__(self, *args, model_with_state_dict=None, options=None, **kwargs):
         import onnxruntime

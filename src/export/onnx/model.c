@@ -48,18 +48,23 @@ static bool is_constant(const tp_node *n)
     return !reads && !(n->target.op->flags & (TP_OP_RNG | TP_OP_IO)) && n->target.op->result_count == 1;
 }
 
-static bool is_op(const tp_node *n) { return n->kind == TP_CALL_FUNCTION && n->target.kind == TP_TARGET_OP; }
+static bool is_op(const tp_node *n)
+{
+    return n->kind == TP_CALL_FUNCTION && n->target.kind == TP_TARGET_OP;
+}
 
 static bool is_getitem(const tp_node *n)
 {
-    return n->kind == TP_CALL_FUNCTION && n->target.kind == TP_TARGET_BUILTIN && strcmp(n->target.builtin->name, "getitem") == 0;
+    return n->kind == TP_CALL_FUNCTION && n->target.kind == TP_TARGET_BUILTIN &&
+           strcmp(n->target.builtin->name, "getitem") == 0;
 }
 
 /* A write that only tells an input its new value: exported programs do not write. */
 static bool is_epilogue(const tp_node *n)
 {
     const tp_node *to = n->arg_count ? tp_as_node(n->arg[0]) : NULL;
-    return is_op(n) && strcmp(n->target.op->name, "copy_") == 0 && n->user_count == 0 && to && to->kind == TP_PLACEHOLDER;
+    return is_op(n) && strcmp(n->target.op->name, "copy_") == 0 && n->user_count == 0 && to &&
+           to->kind == TP_PLACEHOLDER;
 }
 
 /* ---- what has no rule ---- */
@@ -87,7 +92,8 @@ static int has_lowering(const tp_node *n)
 static int unsupported(const tp_graph *g, tp_text *names)
 {
     int count = 0;
-    tp_graph_each(g, n) {
+    tp_graph_each(g, n)
+    {
         if (n->kind != TP_CALL_FUNCTION && n->kind != TP_CALL_METHOD && n->kind != TP_CALL_MODULE)
             continue;
         int has = n->kind == TP_CALL_FUNCTION ? has_lowering(n) : 0;
@@ -97,7 +103,8 @@ static int unsupported(const tp_graph *g, tp_text *names)
             continue;
         tp_text one = { 0 };
         if (is_op(n))
-            tp_text_add(&one, "'%s.%s.%s'", n->target.op->space, n->target.op->name, *n->target.op->overload ? n->target.op->overload : "default");
+            tp_text_add(&one, "'%s.%s.%s'", n->target.op->space, n->target.op->name,
+                        *n->target.op->overload ? n->target.op->overload : "default");
         else
             tp_text_add(&one, "'%s'", n->name);
         if (!one.failed && !strstr(tp_text_read(names), tp_text_read(&one)))
@@ -197,7 +204,7 @@ static bool add_placeholder(tp_onnx *o, const tp_node *n, const tp_tensor *const
         return store_one(o, n, tp_onnx_constant(o, constant, name));
     if (n->kind == TP_GET_ATTR)
         return tp_fail(TP_ERR_VALUE, "ONNX export: nothing is known of the attribute '%s'", n->target.name);
-    if (!fact)      /* a number or None among the inputs: it stands as a literal where it is read */
+    if (!fact) /* a number or None among the inputs: it stands as a literal where it is read */
         return n->user_count == 0 || tp_fail(TP_ERR_VALUE, "ONNX export: the input '%s' is no tensor", n->name);
     if (fact->symbolic)
         return tp_fail(TP_ERR_UNIMPLEMENTED, "ONNX export: sizes of '%s' that are not known", n->name);
@@ -244,7 +251,8 @@ static void add_output(tp_node *n, void *data)
 static bool walk(tp_onnx *o, const tp_onnx_source *s)
 {
     outputs out = { o, s, 0 };
-    tp_graph_each(s->graph, n) {
+    tp_graph_each(s->graph, n)
+    {
         bool ok = true;
         const char *name = s->name ? s->name[n->id] : NULL;
         if (n->kind == TP_PLACEHOLDER || n->kind == TP_GET_ATTR)
@@ -285,6 +293,8 @@ static bool write_plain(const tp_onnx_source *s, tp_text *out)
 {
     tp_onnx o;
     bool ok = tp_onnx_init(&o, s->graph->node_count) && walk(&o, s);
+    if (ok && o.initializers.length > INT32_MAX) /* protobuf ends at 2 GB */
+        ok = tp_fail(TP_ERR_UNIMPLEMENTED, "ONNX export: weights of more than 2 GB, which stand outside of the model");
     if (ok)
         put_model(&o, out);
     tp_onnx_fini(&o);

@@ -1,7 +1,7 @@
 /* rules.c - ONNX nodes of calls whose rule is no expression: lists of results, optional weights, index lists.
  *
- * Each answers as tp_onnx_fn says: 1, 0 when these arguments have no form in ONNX, -1 on failure; without a model it only
- * answers. */
+ * Each answers as tp_onnx_fn says: 1, 0 when these arguments have no form in ONNX, -1 on failure; without a model it
+ * only answers. */
 #include "export/onnx/internal.h"
 #include "gen/ops.h"
 #include "ops/copy.h"
@@ -69,7 +69,8 @@ TP_HOOK_O(tp_o_unbind)
 
 /* ---- joining ---- */
 
-/* Tensors of the list in the type of the result, each seen in `ndim` dims; an empty 1-d one is nothing, as in PyTorch. */
+/* Tensors of the list in the type of the result, each seen in `ndim` dims; an empty 1-d one is nothing, as in PyTorch.
+ */
 static int joined(tp_onnx *o, int64_t dim, bool stacked)
 {
     const tp_tensor *result = tp_onnx_result_fact(o, 0);
@@ -181,7 +182,8 @@ TP_HOOK_O(tp_o_index)
     if (!has || !o)
         return has;
     if (count == 1) {
-        int x = tp_onnx_arg(o, 0), at = tp_onnx_cast(o, tp_onnx_value_of(o, tp_as_node(o->raw[1].list->item[first])), TP_i64);
+        int x = tp_onnx_arg(o, 0),
+            at = tp_onnx_cast(o, tp_onnx_value_of(o, tp_as_node(o->raw[1].list->item[first])), TP_i64);
         tp_onnx_begin(o, "Gather");
         tp_onnx_input(o, x);
         tp_onnx_input(o, at);
@@ -197,7 +199,8 @@ TP_HOOK_O(tp_o_index)
 /* ---- writing pieces ---- */
 
 /* self with src at the places start, start + step, … along dim. */
-static int scattered(tp_onnx *o, const tp_tensor *self, int src, int64_t dim, int64_t start, int64_t step, int64_t count)
+static int scattered(tp_onnx *o, const tp_tensor *self, int src, int64_t dim, int64_t start, int64_t step,
+                     int64_t count)
 {
     int64_t *place = tp_alloc_array((size_t)count + 1, sizeof *place), size[TP_MAX_DIMS], row[TP_MAX_DIMS];
     if (!place) {
@@ -240,7 +243,8 @@ TP_HOOK_O(tp_o_slice_scatter)
     if (!o)
         return src->ndim == self->ndim;
     int64_t dim = wrapped(tp_as_int(arg[2]), self), start = tp_is_none(arg[3]) ? 0 : tp_as_int(arg[3]);
-    return scattered(o, self, tp_onnx_arg(o, 1), dim, start < 0 ? start + self->size[dim] : start, tp_as_int(arg[5]), src->size[dim]);
+    return scattered(o, self, tp_onnx_arg(o, 1), dim, start < 0 ? start + self->size[dim] : start, tp_as_int(arg[5]),
+                     src->size[dim]);
 }
 
 /* ---- windows ---- */
@@ -276,7 +280,8 @@ TP_HOOK_O(tp_o_adaptive_avg_pool2d)
 {
     const tp_tensor *x = arg[0].tensor;
     int64_t want[2], kernel[2];
-    if (x->ndim != 4 || tp_as_ints(arg[1], want, 2, 2) != 2 || want[0] < 1 || want[1] < 1 || x->size[2] % want[0] || x->size[3] % want[1])
+    if (x->ndim != 4 || tp_as_ints(arg[1], want, 2, 2) != 2 || want[0] < 1 || want[1] < 1 || x->size[2] % want[0] ||
+        x->size[3] % want[1])
         return 0;
     if (!o)
         return 1;
@@ -315,7 +320,8 @@ TP_HOOK_O(tp_o_layer_norm)
     int dims = (int)tp_length(arg[1]);
     if (!o)
         return dims > 0 && tp_dtype_is_float((tp_dtype)x->dtype);
-    int in = tp_onnx_arg(o, 0), w = weight_or(o, 2, 1, (tp_dtype)x->dtype, dims, x->size + x->ndim - dims), b = tp_onnx_arg(o, 3);
+    int in = tp_onnx_arg(o, 0), w = weight_or(o, 2, 1, (tp_dtype)x->dtype, dims, x->size + x->ndim - dims),
+        b = tp_onnx_arg(o, 3);
     tp_onnx_begin(o, "LayerNormalization");
     tp_onnx_input(o, in);
     tp_onnx_input(o, w);
@@ -329,7 +335,8 @@ TP_HOOK_O(tp_o_layer_norm)
 static int batch_norm(tp_onnx *o, const tp_tensor *x, double eps)
 {
     tp_dtype d = (tp_dtype)x->dtype;
-    int in[5] = { tp_onnx_arg(o, 0), weight_or(o, 1, 1, d, 1, x->size + 1), weight_or(o, 2, 0, d, 1, x->size + 1), tp_onnx_arg(o, 3), tp_onnx_arg(o, 4) };
+    int in[5] = { tp_onnx_arg(o, 0), weight_or(o, 1, 1, d, 1, x->size + 1), weight_or(o, 2, 0, d, 1, x->size + 1),
+                  tp_onnx_arg(o, 3), tp_onnx_arg(o, 4) };
     tp_onnx_begin(o, "BatchNormalization");
     for (int i = 0; i < 5; i++)
         tp_onnx_input(o, in[i]);

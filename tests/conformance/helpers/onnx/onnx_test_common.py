@@ -70,8 +70,10 @@ class _TestONNXRuntime(pytorch_test_common.ExportTestCase):
         if isinstance(model, torch.nn.Module) and has_mutation:
             reference = copy.deepcopy(model)
         if self.model_type == TorchModelType.TORCH_EXPORT_EXPORTEDPROGRAM:
-            model = torch.export.export(model, *copy.deepcopy((args, kwargs)))
-            reference = model
+            model = torch.export.export(model, args=copy.deepcopy(args))
+            if self.dynamic_shapes:
+                raise pytorch_test_common.XFailed("exported programs: no dynamic shapes here")
+            reference = model.module()
         options = torch.onnx.ExportOptions(op_level_debug=self.op_level_debug, dynamic_shapes=self.dynamic_shapes)
         given_args, given_kwargs = copy.deepcopy((args, kwargs)) if has_mutation else (args, kwargs)
         onnx_program = torch.onnx.dynamo_export(model, *given_args, **given_kwargs, export_options=options)
