@@ -58,6 +58,7 @@ from .autograd.grad_mode import (  # noqa: E402
 from .random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402
 from .serialization import load, save  # noqa: E402
 from . import autograd, overrides, random, version  # noqa: E402
+from ._compile import compile  # noqa: E402
 from ._ops import ops, classes  # noqa: E402
 
 _FACES = {

@@ -150,6 +150,10 @@ def new(self, *args, device=None):
 def __iter__(self):
     if self.dim() == 0:
         raise TypeError("iteration over a 0-d tensor")
+    if _C._is_tracing():
+        _C._jit_warn(
+            "Iterating over a tensor might cause the trace to be incorrect. Passing a tensor of different shape won't "
+            "change the number of iterations executed (and might lead to errors or silently give incorrect results).", 3)
     return iter(self.unbind(0))
 
 

@@ -11,6 +11,7 @@
 #include "base/error.h"
 
 struct tp_tensor;
+struct tp_value;
 
 /* What the Python face lends to the layers below it. All NULL in a program without Python. */
 typedef struct tp_wrapper_hooks {
@@ -22,6 +23,8 @@ typedef struct tp_wrapper_hooks {
     struct tp_handle *(*capture_stack)(void);   /* anomaly mode: where the user's program stands now */
     bool (*report_stack)(const char *node, struct tp_handle *stack);    /* the warning that names that place */
     bool (*warn)(const char *text);         /* UserWarning; false: the user made it an error */
+    /* Calls a Python callable with boxed arguments, as a recorded graph does; the result is owned by the caller. */
+    bool (*call)(struct tp_handle *callable, const struct tp_value *arg, uint32_t count, struct tp_value *result);
     void (*release_gil)(void **state);      /* around work of more than about 20 microseconds */
     void (*restore_gil)(void **state);
 } tp_wrapper_hooks;
@@ -66,7 +69,7 @@ typedef struct tp_thread {
     struct tp_mount *recorder;              /* trace: jit recorder */
     struct tp_mount *transforms;            /* trace: vmap, grad, jvp levels, innermost first */
     void    *autocast;                      /* trace: casting state */
-    void    *engine;                        /* grad: the backward run this thread works for */
+    void    *engine;                        /* grad: the tape node whose formula this thread runs */
     void    *saved_hooks;                   /* grad: pack and unpack hooks */
     void    *fake;                          /* trace: the fake mode */
     struct tp_capture *capture;             /* python/capture: the innermost entered, NULL: frames run as always */

@@ -194,7 +194,7 @@ static bool sum_to(const tp_slot *s, tp_value g, tp_value *out)
     for (int i = 0; i < t->ndim; i++)
         if (i < lead || (s->size[i - lead] == 1 && t->size[i] != 1))
             dims[n++] = i;
-    tp_value list = tp_value_ints(dims, (size_t)n), wanted = tp_value_ints(s->size, s->ndim);
+    tp_value list = tp_value_ints(dims, (size_t)n), wanted = s->symbolic.tag == TP_LIST ? tp_value_ref(s->symbolic) : tp_value_ints(s->size, s->ndim);
     tp_value arg[4] = { g, list, tp_bool(true), tp_none() }, summed = tp_none();
     bool ok = list.tag == TP_LIST && wanted.tag == TP_LIST;
     if (ok && n == 0)
@@ -428,6 +428,8 @@ static bool run_task(run *r, uint32_t at)
         out = tp_alloc_array(n->edge_count, sizeof *out);
     for (uint32_t i = 0; out && i < n->edge_count; i++)
         out[i] = tp_none();
+    void *outer = tp_self.engine;
+    tp_self.engine = n;                 /* tracers ask whose formula it is that they see */
     bool ok = out && run_tensor_hooks(n, g) && retain(n, g) && (!t->captured || capture(r, n, g)) && (!t->leads || run_node(r, n, g, out));
     tp_values_unref(g, n->slot_count);
     tp_free(g);
@@ -435,6 +437,7 @@ static bool run_task(run *r, uint32_t at)
         ok = route(r, n, out);
     else if (out)
         tp_values_unref(out, n->edge_count);
+    tp_self.engine = outer;
     if (out != few)
         tp_free(out);
     return ok;

@@ -338,8 +338,11 @@ static bool attach(tp_op_node *n, const tp_op *op, const tp_value *result)
             continue;
         if (!tp_slot_describe(&n->node, i, v.tensor))
             return false;
-        if (op->variant == TP_INPLACE ? !tp_rebase_history(v.tensor, &n->node, i) : !tp_set_history(v.tensor, &n->node, i))
+        bool written = op->variant == TP_INPLACE && n->op->kind != TP_LIKE_VIEW;
+        if (written ? !tp_rebase_history(v.tensor, &n->node, i) : !tp_set_history(v.tensor, &n->node, i))
             return false;
+        if (op->variant == TP_INPLACE && !written)      /* t_: no element changed, a view's history goes on from what it was */
+            v.tensor->autograd->view_version = tp_version(v.tensor);
     }
     return true;
 }

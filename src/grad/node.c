@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "grad/internal.h"
+#include "ops/symbolic.h"
 
 static size_t aligned(size_t bytes)
 {
@@ -77,6 +78,18 @@ tp_grad_node *tp_grad_node_new(const tp_grad_kind *kind, size_t bytes, uint32_t 
     return n;
 }
 
+static bool keep_expressions(tp_slot *s, const tp_tensor *result)
+{
+    tp_list *l = tp_list_new(result->ndim);
+    for (int i = 0; l && i < result->ndim; i++)
+        l->item[i] = tp_of_sym(tp_tensor_sym_size(result, i));
+    if (!l)
+        return false;
+    tp_value_unref(s->symbolic);
+    s->symbolic = tp_of_list(l);
+    return true;
+}
+
 bool tp_slot_describe(tp_grad_node *n, uint32_t slot, const tp_tensor *result)
 {
     tp_slot *s = &n->slot[slot];
@@ -89,7 +102,7 @@ bool tp_slot_describe(tp_grad_node *n, uint32_t slot, const tp_tensor *result)
     s->device = result->device;
     s->defined = true;
     memcpy(s->size, result->size, result->ndim * sizeof *s->size);
-    return true;
+    return TP_LIKELY(!tp_tensor_is_symbolic(result)) || keep_expressions(s, result);
 }
 
 static void drop_hooks(tp_hook *h)

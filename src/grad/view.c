@@ -46,6 +46,19 @@ static const char no_grad_view[] = "Given that this use case is ambiguous and er
                                    "both the view and the inplace either both inside the no_grad block (if you don't want the inplace to be "
                                    "tracked) or both outside (if you want the inplace to be tracked).";
 
+/* PyTorch makes such a history by making the view again, which tracers see: the numbers of their graphs' names count it. */
+static bool call_to_tracers(const tp_autograd *a, const tp_value *arg)
+{
+    bool traced = tp_self.active & tp_self.allowed & TP_LAYER_BIT(TP_LAYER_TRACE_R);
+    if (TP_LIKELY(!traced) || !a->grad_fn || a->grad_fn->kind != &tp_op_node_kind || ((tp_op_node *)(void *)a->grad_fn)->op != &tp_op_as_strided)
+        return true;
+    tp_value view;
+    if (!tp_call_below(TP_LAYER_GRAD, &tp_op_as_strided, arg, &view))
+        return false;
+    tp_value_unref(view);
+    return true;
+}
+
 static bool refresh(tp_tensor *view)
 {
     tp_autograd *a = view->autograd;
@@ -55,7 +68,7 @@ static bool refresh(tp_tensor *view)
                        a->slot, tp_grad_node_title(a->grad_fn, name), multi_view);
     tp_value size = tp_value_ints(view->size, view->ndim), stride = tp_value_ints(view->stride, view->ndim);
     tp_value arg[4] = { tp_of_tensor(a->view_base), size, stride, tp_int(view->offset) };
-    tp_op_node *n = size.tag == TP_LIST && stride.tag == TP_LIST ? tp_op_node_new(&tp_op_as_strided, arg, 1) : NULL;
+    tp_op_node *n = size.tag == TP_LIST && stride.tag == TP_LIST && call_to_tracers(a, arg) ? tp_op_node_new(&tp_op_as_strided, arg, 1) : NULL;
     bool ok = n && tp_slot_describe(&n->node, 0, view) && tp_set_history(view, &n->node, 0);
     if (ok)
         a->view_version = tp_version(view);

@@ -101,12 +101,13 @@ const char *tp_graph_name(tp_graph *g, const char *wish)
     if (!number)
         (void)tp_text_map_get(&g->names.base, name, &number);
     name[stem_length] = end;
-    if (at == length && is_word(name))
-        write_numbered(name, name, stem_length, ++number);
-    while (tp_text_map_get(&g->names.used, name, &one))
+    bool taken = tp_text_map_get(&g->names.used, name, &one), ok = true;
+    if (!taken && at == length && is_word(name))        /* noted as used, so that it is not looked for again */
+        ok = taken = tp_text_map_put(&g->names.used, name, 1);
+    for (; taken; taken = tp_text_map_get(&g->names.used, name, &one))
         write_numbered(name, name, stem_length, ++number);
     const char *kept = NULL;
-    if (tp_text_map_put(&g->names.used, name, 1) && (kept = tp_text_in(&g->arena, name, strlen(name)))) {
+    if (ok && tp_text_map_put(&g->names.used, name, 1) && (kept = tp_text_in(&g->arena, name, strlen(name)))) {
         name[stem_length] = 0;
         if (!tp_text_map_put(&g->names.base, name, number))
             kept = NULL;

@@ -199,10 +199,29 @@ bool tp_run_variant(const tp_op *op, const tp_value *arg, tp_value *result)
     return ok;
 }
 
+/* t_, squeeze_: the tensor itself looks another way from now on. */
+static bool run_view_inplace(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    tp_geometry g;
+    tp_tensor *self = arg[0].tensor;
+    if (!tp_check_inference(self) || !op->base->infer(op->base, arg, &g))
+        return false;
+    tp_tensor *view = tp_tensor_view_as(self, &g);      /* checks that it stays inside the storage */
+    if (!view || !tp_tensor_set_geometry(self, g.ndim, g.size, g.stride, g.offset)) {
+        tp_tensor_unref(view);
+        return false;
+    }
+    tp_tensor_unref(view);
+    *result = tp_value_ref(arg[0]);
+    return true;
+}
+
 bool tp_run_view(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_geometry g;
     const tp_tensor *self = arg[0].tensor;
+    if (op->variant == TP_INPLACE)
+        return run_view_inplace(op, arg, result);
     if (!op->infer(op, arg, &g))
         return false;
     tp_tensor *view = tp_tensor_view_as(self, &g);
@@ -238,6 +257,8 @@ bool tp_run_meta(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     const tp_op *base = op->base ? op->base : op;
     tp_geometry g[MOST_RESULTS];
+    if (op->variant == TP_INPLACE && base->kind == TP_LIKE_VIEW)
+        return run_view_inplace(op, arg, result);
     if (op->variant == TP_INPLACE) {
         if (base->infer && base->variant != TP_INPLACE && !base->infer(base, arg, g))
             return false;

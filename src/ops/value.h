@@ -41,6 +41,7 @@ typedef struct tp_string {
 
 typedef struct tp_value {
     uint8_t tag;                /* tp_tag */
+    uint32_t mark;              /* of a number, while jit.trace records: the traced value it was read from, 0: none */
     union {
         bool     b;
         int64_t  i;             /* INT, DTYPE_VALUE, LAYOUT, FORMAT_VALUE */

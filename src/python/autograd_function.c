@@ -460,6 +460,7 @@ static PyObject *function_apply(PyObject *module, PyObject *const *given, Py_ssi
         return NULL;
     }
     Py_XSETREF(c->needs_input_grad, needs);
+    void *trace = face_is_traced() ? face_jit_pause() : NULL;
     PyObject *result = run_forward(cls, (PyObject *)c, args, given[2] == Py_True);
     if (result && any && tp_self.grad_mode) {
         bool single = !PyTuple_Check(result);
@@ -472,6 +473,9 @@ static PyObject *function_apply(PyObject *module, PyObject *const *given, Py_ssi
             result = one;
         }
     }
+    face_jit_resume(trace);
+    if (trace && result && !face_jit_function_ran(cls, args, result, c->dirty && PyTuple_GET_SIZE(c->dirty) > 0))
+        Py_CLEAR(result);
     Py_DECREF(args);
     return result;
 }

@@ -121,6 +121,12 @@ static int tensor_number(call_frame *f, PyObject *o, tp_value *out)
     tp_tensor *t = face_tensor(o);
     if (t->ndim != 0 || (t->keys & TP_LAYER_BIT(TP_LAYER_GRAD)))
         return 0;
+    if (TP_UNLIKELY(face_is_traced()) && t->device.type == TP_CPU) {
+        tp_scalar s = tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype);
+        *out = s.kind == TP_KIND_FLOAT ? tp_float(s.f) : s.kind == TP_KIND_BOOL ? tp_bool(s.i) : tp_int(s.i);
+        out->mark = face_jit_mark(t);
+        return out->mark ? 1 : -1;
+    }
     if (!(t->keys & TP_ALL_LAYERS) && !tp_self.active && t->device.type == TP_CPU) {
         tp_scalar s = tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype);
         if (s.kind == TP_KIND_COMPLEX)
@@ -207,7 +213,7 @@ static int to_float(call_frame *f, PyObject *o, tp_value *out)
     int got = face_to_number(o, out, f);
     if (got == 1 && (out->tag == TP_INT || out->tag == TP_BOOL)) {
         if (face_is_tensor(o) || PyLong_Check(o) || face_is_numpy_number(o))
-            *out = tp_float((double)out->i);
+            *out = (tp_value){ .tag = TP_FLOAT, .mark = out->mark, .f = (double)out->i };
     }
     return got == 1 && out->tag == TP_COMPLEX ? 0 : got;
 }

@@ -124,7 +124,7 @@ static tp_origin *origin(void *context)
 
 static int decompose(void *context, const tp_op *op, const tp_value *arg, tp_value *result)
 {
-    return fx_decompose(((const tracing *)context)->table, op, arg, result);
+    return face_decompose(((const tracing *)context)->table, op, arg, result);
 }
 
 /* ---- inputs ---- */
@@ -216,19 +216,6 @@ static bool add_output(tracing *t, PyObject *written, PyObject *leaves)
     return ok;
 }
 
-static PyObject *constants_of(const tp_recorder *r)
-{
-    PyObject *dict = PyDict_New();
-    for (size_t i = 0; dict && i < tp_recorder_constant_count(r); i++) {
-        const char *name;
-        PyObject *tensor = face_wrap(tp_tensor_ref(tp_recorder_constant(r, i, &name)));
-        if (!tensor || PyDict_SetItemString(dict, name, tensor) < 0)
-            Py_CLEAR(dict);
-        Py_XDECREF(tensor);
-    }
-    return dict;
-}
-
 static bool clean(tp_graph *g)
 {
     const tp_pass_info dce = { "dce", tp_pass_dce };
@@ -240,7 +227,7 @@ static PyObject *finish(tracing *t, PyObject *seen, PyObject *output, PyObject *
 {
     PyObject *leaves = PyList_New(0), *spec = leaves ? face_tree_flatten(output, NULL, leaves) : NULL;
     PyObject *written = spec ? find_written(t, seen, replaced) : NULL, *constants = NULL, *graph = NULL, *result = NULL;
-    if (written && add_output(t, written, leaves) && clean(tp_recorder_graph(t->recorder)) && (constants = constants_of(t->recorder)))
+    if (written && add_output(t, written, leaves) && clean(tp_recorder_graph(t->recorder)) && (constants = face_constants(t->recorder)))
         graph = fx_wrap_graph(tp_recorder_graph(t->recorder));
     for (Py_ssize_t i = 0; graph && i < PyList_GET_SIZE(written); i++)
         if (PyList_SetItem(written, i, Py_NewRef(PyTuple_GET_ITEM(PyList_GET_ITEM(written, i), 0))) < 0)

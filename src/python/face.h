@@ -54,7 +54,11 @@ struct face_state {
     PyTypeObject *dtype, *device, *layout, *format, *size, *storage, *generator, *finfo, *iinfo;
     PyTypeObject *sym_int, *sym_float, *sym_bool, *shape_env;
     PyObject *shape_envs;       /* dict: address of a shape environment -> address of its object, neither counted */
+    struct capture_words *capture_words;    /* owned, NULL until torch._dynamo is imported */
+    PyTypeObject *capture_generator, *capture_callable;
     PyTypeObject *op_function, *op_method, *overload, *node, *exporter, *function_context;
+    PyTypeObject *jit_graph, *jit_node, *jit_value, *jit_type, *jit_function, *jit_method, *jit_module;
+    PyObject *tracer_warning;   /* counted, may be NULL until torch.jit is loaded: TracerWarning */
     PyObject *dtypes[TP_DTYPE_COUNT], *layouts[LAYOUT_COUNT], *formats[FORMAT_COUNT];
     PyObject *cpu;              /* device("cpu") */
     PyObject *overload_class;   /* counted: what OpOverload objects are made of; a Python class */
@@ -81,7 +85,7 @@ struct face_state {
              *name_getattribute;
     PyObject *usual_getattribute;   /* borrowed: object.__getattribute__ */
     struct fx_state {           /* fx.h: types, and what the package's fx registers */
-        PyTypeObject *node, *graph, *nodes, *nodes_iterator, *users, *insert_point;    /* counted */
+        PyTypeObject *node, *graph, *nodes, *nodes_iterator, *users, *insert_point, *plan;     /* counted */
         PyObject *graph_class;      /* counted: fx.Graph; NULL until fx is imported, as the ones below */
         PyObject *list, *dict;      /* counted: immutable_list, immutable_dict */
         PyObject *side_effects;     /* counted: set of callables that may not be dropped */
@@ -279,8 +283,14 @@ bool face_export_init(PyObject *module);                /* export.c: torch.expor
 struct tp_signature;
 const struct tp_signature *face_signature_of(PyObject *capsule);   /* of _export_signature; NULL: exception set */
 bool face_export_program_init(PyObject *module);        /* export_program.c: .pt2 */
+/* The function of a decomposition table (dict) for this op, called as Python would call it. 1: done; 0: none; -1: failed. */
+int face_decompose(PyObject *table, const tp_op *op, const tp_value *arg, tp_value *result);
+struct tp_recorder;
+PyObject *face_constants(const struct tp_recorder *r);  /* dict: name -> tensor */
 bool face_transforms_init(PyObject *module);           /* transforms.c: torch.func */
+bool face_aot_init(PyObject *module);                  /* aot.c */
 bool face_op_table_init(PyObject *module);             /* op_table.c */
+bool face_module_is_plain(PyObject *module);         /* no hook of its own, none for all modules */
 bool face_module_call_init(PyObject *module);          /* module_call.c */
 bool face_optimizer_init(PyObject *module);            /* optimizer_step.c */
 PyObject *face_overload(const tp_op *op);           /* the OpOverload of an op, one object while it lives */
@@ -324,5 +334,22 @@ PyObject *face_to_dlpack(PyObject *tensor);
 bool face_fx_init(PyObject *module);                /* fx_graph.c */
 bool face_symbolic_init(PyObject *module);
 bool face_capture_init(PyObject *module);           /* capture/module.c */
+
+/* ---- jit_trace.c: what other files ask while torch.jit.trace records ---- */
+bool face_jit_init(PyObject *module);
+static inline bool face_is_traced(void) { return tp_self.recorder != NULL; }
+PyObject *face_jit_size(const tp_tensor *t, int dim);   /* a size as a traced number */
+PyObject *face_jit_sizes(const tp_tensor *t);           /* all of them, a Size of such numbers */
+PyObject *face_jit_numel(const tp_tensor *t);
+uint32_t face_jit_mark(tp_tensor *t);               /* the traced value of a number read from `t`, 0: exception set */
+bool face_jit_warn_conversion(const char *what);    /* "a Python integer"; false: exception set */
+bool face_jit_warn(const char *text);
+bool face_jit_detached(tp_tensor *t);               /* detach_ was called: false, exception set */
+/* An autograd.Function ran, unrecorded, between these two: one node for it. */
+void *face_jit_pause(void);                         /* the trace that stops, NULL: none */
+void face_jit_resume(void *paused);
+bool face_jit_function_ran(PyObject *cls, PyObject *args, PyObject *result, bool inplace);
+/* Runs a module's forward in a frame of its own when a trace records it; args as PyObject_VectorcallMethod takes them. */
+PyObject *face_jit_forward(PyObject *self, PyObject *const *args, size_t count, PyObject *names);
 
 #endif

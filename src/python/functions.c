@@ -91,6 +91,11 @@ static PyObject *make_tensor(PyObject *module, PyObject *args, PyObject *kwargs)
     if (face_is_tensor(data) &&
         PyErr_WarnEx(PyExc_UserWarning, "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", 1) < 0)
         return NULL;
+    if (TP_UNLIKELY(face_is_traced()) &&
+        !face_jit_warn("torch.tensor results are registered as constants in the trace. You can safely ignore this warning if you use this "
+                       "function to create tensors out of constant variables that would be the same every time you call this function. In "
+                       "any other case, this might cause the trace to be incorrect."))
+        return NULL;
     if (!read_options(&o, dtype, device, wants, "tensor"))
         return NULL;
     if (face_is_tensor(data) && !o.has_device)
@@ -367,6 +372,8 @@ static PyObject *detach_in_place(PyObject *module, PyObject *tensor)
     tp_tensor *t = face_tensor(tensor);
     if (t->autograd && t->autograd->view_base)
         return PyErr_Format(PyExc_RuntimeError, "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these gradients. To fix this error, please refer to the Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution.");
+    if (TP_UNLIKELY(face_is_traced()) && !face_jit_detached(t))
+        return NULL;
     if (!t->autograd)
         return Py_NewRef(tensor);
     tp_autograd *a = t->autograd;

@@ -92,8 +92,6 @@ bool fx_arguments_init(PyObject *module);
 PyObject *fx_map(PyObject *o, PyObject *(*leaf)(PyObject *o, void *data), void *data);
 
 /* ---- make_fx.c: between a recorder and Python ---- */
-/* The function of the table (OpOverload -> callable) for this op, called as Python would call it; as tp_record_host's. */
-int fx_decompose(PyObject *table, const tp_op *op, const tp_value *arg, tp_value *result);
 struct tp_recorder;
 /* What a traced function gave, tensors and symbols as the nodes they are; owned. False: exception set. */
 bool fx_lower(struct tp_recorder *r, PyObject *o, tp_value *out);
@@ -104,6 +102,10 @@ PyObject *fx_qualified_name(PyObject *callable);
 bool fx_from_package(PyObject *o);                          /* reached through the global name `torch` */
 PyObject *fx_type_name(PyObject *type, PyObject *globals);  /* globals NULL: for listings */
 PyObject *fx_add_global(PyObject *globals, PyObject *hint, PyObject *o);
+
+/* ---- fx_run.c ---- */
+struct tp_plan;
+struct tp_plan *fx_plan_of(PyObject *o);                    /* of an _FxPlan, borrowed; NULL: it is none */
 
 /* ---- fx_code.c ---- */
 PyObject *fx_graph_str(tp_graph *g);

@@ -193,9 +193,12 @@ static PyType_Spec plan_spec = {
         .slots = plan_slots,
 };
 
+tp_plan *fx_plan_of(PyObject *o)
+{
+    return Py_IS_TYPE(o, face.fx.plan) ? ((plan_object *)o)->plan : NULL;
+}
+
 bool fx_run_init(PyObject *module)
 {
-    PyTypeObject *type = fx_make_type(module, &plan_spec, "_FxPlan");
-    Py_XDECREF(type);           /* the module keeps it */
-    return type;
+    return (face.fx.plan = fx_make_type(module, &plan_spec, "_FxPlan"));
 }

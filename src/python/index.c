@@ -57,14 +57,31 @@ static bool step(indexing *x, const tp_op *op, const char *name, tp_value *arg)
     return true;
 }
 
+/* An integer of a key; while a trace records, one that was computed stays so. False: exception set. */
+static bool key_int(PyObject *from, int64_t value, tp_value *out)
+{
+    *out = tp_int(value);
+    if (TP_LIKELY(!face_is_traced()) || !face_is_tensor(from))
+        return true;
+    return (out->mark = face_jit_mark(face_tensor(from)));
+}
+
+static bool select_by(indexing *x, tp_value index, int shown_dim);
+
 static bool select_at(indexing *x, int64_t index, int shown_dim)
 {
+    return select_by(x, tp_int(index), shown_dim);
+}
+
+static bool select_by(indexing *x, tp_value given, int shown_dim)
+{
+    int64_t index = given.i;
     int64_t size = x->at->size[x->dim];
     if (index < -size || index >= size) {
         PyErr_Format(PyExc_IndexError, "index %lld is out of bounds for dimension %d with size %lld", LL(index), shown_dim, LL(size));
         return false;
     }
-    tp_value arg[3] = { tp_none(), tp_int(x->dim), tp_int(index) };
+    tp_value arg[3] = { tp_none(), tp_int(x->dim), given };
     return step(x, face.op_select, "select", arg);
 }
 
@@ -100,12 +117,14 @@ static bool slice_at(indexing *x, PyObject *slice)
         PyErr_SetString(PyExc_ValueError, "step must be greater than zero");
         return false;
     }
-    if (start < 0)
+    bool traced = face_is_traced();         /* a trace must cut other lengths too: nothing is known to be whole */
+    if (start < 0 && !traced)
         start = start + length < 0 ? 0 : start + length;
     bool whole = start == 0 && stop >= length && by == 1;
-    if (!whole) {
-        tp_value arg[5] = { tp_none(), tp_int(x->dim), tp_int(start), tp_int(stop), tp_int(by) };
-        if (!step(x, face.op_slice, "slice", arg))
+    if (!whole || traced) {
+        const PySliceObject *s = (PySliceObject *)slice;
+        tp_value arg[5] = { tp_none(), tp_int(x->dim) };
+        if (!key_int(s->start, start, &arg[2]) || !key_int(s->stop, stop, &arg[3]) || !key_int(s->step, by, &arg[4]) || !step(x, face.op_slice, "slice", arg))
             return false;
     }
     x->dim++;
@@ -163,6 +182,10 @@ static bool tensor_at(indexing *x, PyObject *o, int shown_dim)
     if (!tp_dtype_is_integral((tp_dtype)t->dtype)) {
         PyErr_SetString(PyExc_IndexError, "tensors used as indices must be long, int, byte or bool tensors");
         return false;
+    }
+    if (t->ndim == 0 && !mask && face_is_traced()) {
+        tp_value index;
+        return key_int(o, tp_scalar_to_int(tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype)), &index) && select_by(x, index, shown_dim);
     }
     if (t->ndim == 0 && !mask && !(t->keys & TP_ALL_LAYERS) && !tp_self.active) {
         return select_at(x, tp_scalar_to_int(tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype)), shown_dim);
@@ -437,7 +460,7 @@ static bool run_for_effect(const tp_op *op, const char *name, const tp_value *ar
 static tp_tensor *expanded(tp_tensor *value, const tp_tensor *target)
 {
     bool same = value->ndim == target->ndim && memcmp(value->size, target->size, (size_t)target->ndim * sizeof *target->size) == 0;
-    if (same || !face.op_expand)
+    if (same || !face.op_expand || face_is_traced())        /* copy_ broadcasts; sizes must not stand in a trace */
         return tp_tensor_ref(value);
     tp_value size = tp_value_ints(target->size, target->ndim), result;
     if (size.tag != TP_LIST)

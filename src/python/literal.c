@@ -308,7 +308,8 @@ PyObject *face_to_list(const tp_tensor *t)
 PyObject *face_item(const tp_tensor *t)
 {
     uint32_t watched = t->keys & TP_ALL_LAYERS & ~TP_LAYER_BIT(TP_LAYER_GRAD);
-    if (!watched && !tp_self.active)
+    /* jit.trace records no conversion to Python: it has warned where the user asked for one. */
+    if (!watched && !(tp_self.active & ~TP_LAYER_BIT(TP_LAYER_JIT)))
         return readable(t, "item") ? face_from_scalar(tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype)) : NULL;
     const tp_op *op = tp_op_find("aten", "_local_scalar_dense", "");
     if (!op)

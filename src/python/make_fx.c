@@ -13,8 +13,7 @@ typedef struct tracing {
 
 /* ---- the host of a recorder ---- */
 
-/* The function of the table for this op, called as Python would call it. */
-int fx_decompose(PyObject *table, const tp_op *op, const tp_value *arg, tp_value *result)
+int face_decompose(PyObject *table, const tp_op *op, const tp_value *arg, tp_value *result)
 {
     PyObject *overload = face_overload(op), *function = overload ? PyDict_GetItemWithError(table, overload) : NULL;
     PyObject *args = NULL, *kwargs = NULL, *given = NULL;
@@ -43,7 +42,7 @@ int fx_decompose(PyObject *table, const tp_op *op, const tp_value *arg, tp_value
 
 static int decompose(void *context, const tp_op *op, const tp_value *arg, tp_value *result)
 {
-    return fx_decompose(((const tracing *)context)->table, op, arg, result);
+    return face_decompose(((const tracing *)context)->table, op, arg, result);
 }
 
 static bool is_parameter(void *context, const tp_tensor *t)
@@ -147,7 +146,7 @@ static bool add_output(tp_recorder *r, PyObject *given)
     return ok || face_raise();
 }
 
-static PyObject *constants_of(const tp_recorder *r)
+PyObject *face_constants(const tp_recorder *r)
 {
     PyObject *dict = PyDict_New();
     for (size_t i = 0; dict && i < tp_recorder_constant_count(r); i++) {
@@ -168,7 +167,7 @@ static PyObject *finish(tp_recorder *r, PyObject *given, bool flatten)
     PyObject *leaves = flatten ? PyList_New(0) : Py_NewRef(given), *spec = NULL, *constants = NULL, *graph = NULL;
     if (leaves)
         spec = flatten ? face_tree_flatten(given, NULL, leaves) : Py_NewRef(Py_None);
-    if (spec && add_output(r, leaves) && (constants = constants_of(r)))
+    if (spec && add_output(r, leaves) && (constants = face_constants(r)))
         graph = fx_wrap_graph(tp_recorder_graph(r));
     Py_XDECREF(leaves);
     if (graph)

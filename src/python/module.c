@@ -75,16 +75,18 @@ static bool (*const parts[])(PyObject *module) = {
     face_module_call_init,
     face_dispatch_init,
     face_library_init,
-    face_pytree_init,
     face_fx_init,
+    face_capture_init,
+    face_optimizer_init,
+    face_pytree_init,
     face_make_fx_init,
     face_export_init,
     face_export_program_init,
     face_transforms_init,
-    face_optimizer_init,
-    face_capture_init,
     face_archive_init,
     face_pickle_init,
+    face_jit_init,
+    face_aot_init,
 };
 
 static int module_exec(PyObject *module)

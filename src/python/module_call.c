@@ -39,12 +39,25 @@ static bool is_plain(PyObject *self, PyObject **forward)
     return plain;
 }
 
+bool face_module_is_plain(PyObject *self)
+{
+    PyObject *forward;
+    bool plain = is_plain(self, &forward);
+    if (plain)
+        Py_XDECREF(forward);
+    return plain;
+}
+
 /* A method descriptor is called with the instance just before its arguments. */
 static PyObject *module_call(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     PyObject *forward;
     if (TP_UNLIKELY(!is_plain(self, &forward)))
         return PyObject_Vectorcall(face.module_slow, args - 1, (size_t)count + 1, names);
+    if (TP_UNLIKELY(face_is_traced())) {
+        Py_XDECREF(forward);
+        return face_jit_forward(self, args - 1, (size_t)count + 1, names);
+    }
     if (!forward)
         return PyObject_VectorcallMethod(face.name_forward, args - 1, (size_t)count + 1, names);
     PyObject *result = PyObject_Vectorcall(forward, args - 1, (size_t)count + 1, names);

@@ -423,6 +423,8 @@ static int number_bool(PyObject *a)
                                                      : "Boolean value of Tensor with no values is ambiguous");
         return -1;
     }
+    if (TP_UNLIKELY(face_is_traced()) && !face_jit_warn_conversion("a Python boolean"))
+        return -1;
     PyObject *item = face_item(t);
     int is = item ? PyObject_IsTrue(item) : -1;
     Py_XDECREF(item);
@@ -453,6 +455,8 @@ static PyObject *real_part(PyObject *item, const char *type)
 
 static PyObject *number_int(PyObject *a)
 {
+    if (TP_UNLIKELY(face_is_traced()) && !face_jit_warn_conversion("a Python integer"))
+        return NULL;
     PyObject *item = real_part(one_number(a, "__int__"), "int64_t");
     PyObject *made = item ? PyNumber_Long(item) : NULL;
     Py_XDECREF(item);
@@ -461,6 +465,8 @@ static PyObject *number_int(PyObject *a)
 
 static PyObject *number_float(PyObject *a)
 {
+    if (TP_UNLIKELY(face_is_traced()) && !face_jit_warn_conversion("a Python float"))
+        return NULL;
     PyObject *item = real_part(one_number(a, "__float__"), "double");
     PyObject *made = item ? PyNumber_Float(item) : NULL;
     Py_XDECREF(item);
@@ -495,6 +501,9 @@ static Py_ssize_t length(PyObject *self)
         PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
         return -1;
     }
+    if (TP_UNLIKELY(face_is_traced()) && !face_jit_warn("Using len to get tensor shape might cause the trace to be incorrect. Recommended usage would be "
+            "tensor.shape[0]. Passing a tensor of different shape might lead to errors or silently give incorrect results."))
+        return -1;
     return (Py_ssize_t)t->size[0];
 }
 

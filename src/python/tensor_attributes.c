@@ -30,7 +30,7 @@
     static int write_##name(PyObject *self TP_UNUSED, tp_tensor *t TP_UNUSED, PyObject *value)
 
 /* ---- geometry and type ---- */
-ATTRIBUTE(shape) { return face_size_of(t); }
+ATTRIBUTE(shape) { return TP_UNLIKELY(face_is_traced()) ? face_jit_sizes(t) : face_size_of(t); }
 ATTRIBUTE(_has_symbolic_sizes_strides) { return PyBool_FromLong((t->keys & TP_KEY_SYMBOLIC) != 0); }
 ATTRIBUTE(ndim) { return PyLong_FromLong(t->ndim); }
 ATTRIBUTE(dtype) { return face_dtype((tp_dtype)t->dtype); }

@@ -87,7 +87,7 @@ static PyObject *all_strides(const tp_tensor *t)
 static PyObject *one_or_all(const char *method, tp_tensor *t, PyObject *dim, bool strides)
 {
     if (!dim || dim == Py_None)
-        return strides ? all_strides(t) : face_size_of(t);
+        return strides ? all_strides(t) : face_is_traced() ? face_jit_sizes(t) : face_size_of(t);
     int64_t d;
     if (!face_is_int(dim)) {
         wrong_argument(method, "dim", 1, "int", dim);
@@ -99,12 +99,16 @@ static PyObject *one_or_all(const char *method, tp_tensor *t, PyObject *dim, boo
         return PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions", LL(d));
     if (!wrap_dim(&d, t->ndim))
         return NULL;
+    if (!strides && face_is_traced())
+        return face_jit_size(t, (int)d);
     return face_sym(strides ? tp_tensor_sym_stride(t, (int)d) : tp_tensor_sym_size(t, (int)d));
 }
 
 static PyObject *count_elements(const tp_tensor *t)
 {
     tp_sym all = tp_sym_int(1);
+    if (TP_UNLIKELY(face_is_traced()))
+        return face_jit_numel(t);
     if (!tp_tensor_is_symbolic(t))
         return PyLong_FromLongLong(t->numel);
     for (int i = 0; i < t->ndim; i++)
@@ -165,10 +169,15 @@ BARE(item)
 {
     if (t->numel != 1)
         return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", LL(t->numel));
+    if (TP_UNLIKELY(face_is_traced()) && !face_jit_warn_conversion("a Python number"))
+        return NULL;
     return face_item(t);
 }
 
-BARE(tolist) { return face_to_list(t); }
+BARE(tolist)
+{
+    return face_is_traced() && !face_jit_warn_conversion("a Python list") ? NULL : face_to_list(t);
+}
 
 METHOD(__complex__)
 {
@@ -184,6 +193,8 @@ METHOD(__complex__)
 METHOD(numpy)
 {
     PyObject *force = argument(args, count, kwnames, -1, "force");
+    if (TP_UNLIKELY(face_is_traced()) && !face_jit_warn_conversion("a NumPy array"))
+        return NULL;
     return face_to_array(self, force == Py_True);
 }
 

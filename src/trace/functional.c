@@ -387,9 +387,13 @@ static bool wrap_result(const call *c, const tp_value *given, int count, tp_valu
     return true;
 }
 
+/* The call was made but its bookkeeping failed: the caller finds no result. */
 static bool take_back(const tp_op *op, tp_value *result)
 {
-    tp_values_unref(result, op->result_count);
+    for (int i = 0; i < op->result_count; i++) {
+        tp_value_unref(result[i]);
+        result[i] = tp_none();
+    }
     return false;
 }
 
@@ -414,7 +418,10 @@ static tp_tensor *wrap_view(const tp_functional *f, tp_tensor *of, const tp_op *
     if (!s)
         return NULL;
     tp_count_up(&w->state->refs);
-    return wrapper_new(f, w->state, s, value, of);
+    tp_tensor *view = wrapper_new(f, w->state, s, value, of);
+    if (view)                   /* of a state that was written it counts as stale: PyTorch's graphs have such views twice */
+        functional_of(view)->generation = 0;
+    return view;
 }
 
 static bool call_view(tp_mount *m, const tp_op *op, const tp_value *given, tp_value *result)

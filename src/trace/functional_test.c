@@ -1,6 +1,7 @@
 /* functional_test.c - programs that write, recorded without writes; each is also run and compared with its eager run. */
 #include "trace/functional.h"
 
+#include "grad/test_grads.h"
 #include "trace/test_graphs.h"
 
 /* A program of one tensor; it may write into it. */
@@ -129,6 +130,67 @@ TP_TEST(composites_are_opened)
           "view_2 = view(view_1, [2, 2]); neg = neg(view_1); t = t(neg); mm = mm(view_2, t)", (tp_functional_changes){ .data = true });
 }
 
+/* As ahead-of-time autograd traces: the tape above works on wrappers, the recorder below sees plain calls. */
+TP_TEST(gradients_through_writes)
+{
+    tp_scope s;
+    tp_scope_start(&s);
+    tp_tensor *x = test_square(&s), *value = NULL;
+    tp_recorder *r = test_record(&s, x, NULL, TP_LAYER_TRACE_R);
+    tp_functional *f = s.failed ? NULL : tp_functional_new();
+    tp_tensor *w = f ? test_own(&s, tp_functional_wrap(f, x)) : NULL;
+    if (w) {
+        tp_functional_enter(f, TP_LAYER_TRACE_R);
+        test_leaf(&s, w);
+        tp_tensor *y = CALL(&s, "sin", T(w)), *row = CALL(&s, "select.int", T(y), I(0), I(0));
+        CALL(&s, "mul_.Scalar", T(row), I(3));
+        tp_tensor *g = GRAD(&s, CALL(&s, "sum", T(CALL(&s, "sigmoid", T(y)))), 0, w);
+        tp_functional_leave(f);
+        value = g ? test_own(&s, tp_functional_value(f, g)) : NULL;
+    }
+    test_record_end(&s, r, value);
+    if (r && !s.failed) {
+        bool writes = false;
+        tp_graph_each(tp_recorder_graph(r), n)
+            writes |= n->kind == TP_CALL_FUNCTION && n->target.kind == TP_TARGET_OP && n->target.op->variant != TP_FUNCTIONAL;
+        TP_EXPECT(!writes && tp_recorder_constant_count(r) == 0);
+        double want[4], v[4] = { 1, 2, 3, 4 };
+        for (int i = 0; i < 4; i++) {
+            double k = i < 2 ? 3 : 1, z = 1 / (1 + exp(-k * sin(v[i])));
+            want[i] = z * (1 - z) * k * cos(v[i]);
+        }
+        for (int i = 0; i < 4; i++)
+            TP_EXPECT(fabs(((float *)tp_tensor_data(value))[i] - want[i]) < 1e-6);
+    }
+    tp_recorder_free(r);
+    (void)tp_scope_end(&s);
+    tp_functional_free(f);
+}
+
+/* As export traces: composites that may alias are opened, others stay whole. */
+TP_TEST(above_autograd)
+{
+    tp_scope s;
+    tp_scope_start(&s);
+    tp_tensor *x = test_square(&s), *value = NULL;
+    tp_recorder *r = test_record(&s, x, NULL, TP_LAYER_TRACE_P);
+    tp_functional *f = s.failed ? NULL : tp_functional_new();
+    tp_tensor *w = f ? test_own(&s, tp_functional_wrap(f, x)) : NULL;
+    if (w) {
+        tp_functional_enter(f, TP_LAYER_TRACE_P);
+        tp_tensor *y = CALL(&s, "linear", T(CALL(&s, "reshape", T(w), INTS(&s, 2, 2))), T(w), tp_none());
+        CALL(&s, "neg_", T(y));
+        tp_functional_leave(f);
+        value = y ? test_own(&s, tp_functional_value(f, y)) : NULL;
+    }
+    test_record_end(&s, r, value);
+    test_expect_graph(&s, r, "x_1 = placeholder; view = view(x_1, [2, 2]); linear = linear(view, x_1); neg = neg(linear); return neg");
+    EXPECT_ELEMENTS(value, -5, -11, -11, -25);
+    tp_recorder_free(r);
+    (void)tp_scope_end(&s);
+    tp_functional_free(f);
+}
+
 TP_TEST(tensors_from_outside_are_not_written)
 {
     tp_scope s;
@@ -151,4 +213,5 @@ TP_TEST(tensors_from_outside_are_not_written)
 }
 
 TP_TEST_MAIN(TP_SWEPT(writes_become_values), TP_SWEPT(writes_through_views_reach_the_base), TP_SWEPT(writes_hidden_from_autograd),
-             TP_SWEPT(composites_are_opened), TP_SWEPT(tensors_from_outside_are_not_written))
+             TP_SWEPT(composites_are_opened), TP_SWEPT(gradients_through_writes), TP_SWEPT(above_autograd),
+             TP_SWEPT(tensors_from_outside_are_not_written))

@@ -159,11 +159,13 @@ static bool bottom_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_va
     tp_self.active = active;
     tp_self.grad_mode = mode;
     tp_values_unref(inner, op->arg_count);
+    bool made = ok;
     for (int i = 0; ok && i < op->result_count; i++)
-        if (!rewrap(b->level, op, arg, &result[i])) {
-            tp_values_unref(result, op->result_count);
-            return false;
-        }
+        ok = rewrap(b->level, op, arg, &result[i]);
+    for (int i = 0; made && !ok && i < op->result_count; i++) {     /* made, but not wrapped: the caller finds no result */
+        tp_value_unref(result[i]);
+        result[i] = tp_none();
+    }
     return ok;
 }
 

@@ -161,11 +161,9 @@ bool tp_record_lower(tp_recorder *r, tp_value v, tp_value *out)
     case TP_TUPLE:
     case TP_DICT:
     case TP_SLICE: return lower_list(r, v, out);
-    case TP_SYM: {
-        tp_node *n = tp_sizes_node(&r->sizes, r->graph, (tp_sym){ v.sym });
-        *out = tp_of_node(n);
-        return n != NULL;
-    }
+    case TP_SYM:
+        *out = tp_sizes_value(&r->sizes, r->graph, (tp_sym){ v.sym });
+        return out->tag != TP_NODE || out->node;
     default: *out = tp_value_ref(v); return out->tag == v.tag;
     }
 }
@@ -261,6 +259,16 @@ static bool may_read(const tp_recorder *r, const tp_op *op, const tp_value *arg)
     return true;
 }
 
+/* The call was made but could not be written down: the caller finds no result. */
+static bool take_back(const tp_op *op, tp_value *result)
+{
+    for (int i = 0; i < op->result_count; i++) {
+        tp_value_unref(result[i]);
+        result[i] = tp_none();
+    }
+    return false;
+}
+
 static bool write_down(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_value lowered[2 * MOST_ARGS];
@@ -270,9 +278,7 @@ static bool write_down(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_
     bool ok = tp_mount_next(&r->mount, op, arg, result);
     if (ok) {
         tp_node *n = tp_node_new(r->graph, TP_CALL_FUNCTION, tp_target_op(op), lowered, positional, keywords, op->name);
-        ok = n ? track_results(r, op, n, result) : tp_graph_check(r->graph);
-        if (!ok)
-            tp_values_unref(result, op->result_count);
+        ok = (n ? track_results(r, op, n, result) : tp_graph_check(r->graph)) || take_back(op, result);
     }
     tp_values_unref(lowered, positional + 2 * keywords);
     return ok;
@@ -289,10 +295,7 @@ static bool write_literal(tp_recorder *r, const tp_op *op, const tp_value *arg, 
         return failed(r);
     if (!tp_mount_next(&r->mount, copy, arg, result))
         return false;
-    if (describe(r, n, result[0]) && tp_record_track(r, result[0].tensor, n))
-        return true;
-    tp_values_unref(result, 1);
-    return false;
+    return (describe(r, n, result[0]) && tp_record_track(r, result[0].tensor, n)) || take_back(copy, result);
 }
 
 static bool run_table(const tp_op *op, const tp_value *arg, tp_value *result, void *user)

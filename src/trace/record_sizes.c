@@ -56,13 +56,17 @@ static tp_node *from_tensor(tp_graph *g, tp_size_source from)
                        from.dim < 0 ? "sym_storage_offset_default" : stride ? "sym_stride_int" : "sym_size_int");
 }
 
-static tp_value operand(tp_size_nodes *s, tp_graph *g, tp_sym x)
+static tp_node *node_of(tp_size_nodes *s, tp_graph *g, tp_sym x);
+
+/* A size that has become a number since is one. */
+tp_value tp_sizes_value(tp_size_nodes *s, tp_graph *g, tp_sym x)
 {
+    x = tp_sym_simplify(x);
     if (tp_sym_is_int(x))
         return tp_int(tp_sym_as_int(x));
     if (tp_sym_is_bool(x))
         return tp_bool(tp_sym_same(x, TP_SYM_TRUE));
-    return tp_of_node(tp_sizes_node(s, g, x));
+    return tp_of_node(node_of(s, g, x));
 }
 
 static tp_node *from_parts(tp_size_nodes *s, tp_graph *g, tp_sym x)
@@ -83,17 +87,16 @@ static tp_node *from_parts(tp_size_nodes *s, tp_graph *g, tp_sym x)
         return NULL;
     }
     for (int i = 0; i < step.count; i++) {
-        arg[i] = operand(s, g, step.operand[i]);
+        arg[i] = tp_sizes_value(s, g, step.operand[i]);
         if (arg[i].tag == TP_NODE && !arg[i].node)
             return NULL;
     }
     return tp_node_new(g, TP_CALL_FUNCTION, tp_target_builtin(f), arg, (uint32_t)step.count, 0, f->name);
 }
 
-tp_node *tp_sizes_node(tp_size_nodes *s, tp_graph *g, tp_sym x)
+static tp_node *node_of(tp_size_nodes *s, tp_graph *g, tp_sym x)
 {
     uint64_t found;
-    x = tp_sym_simplify(x);
     if (tp_map_get(&s->known, x.word, &found))
         return (tp_node *)(uintptr_t)found;
     tp_node *n = tp_map_get(&s->source, x.word, &found) ? from_tensor(g, s->sources.item[found]) : from_parts(s, g, x);

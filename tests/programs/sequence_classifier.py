@@ -39,7 +39,7 @@ for epoch in range(7):
         norm = nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
     schedule.step()
-    print(epoch, f"{loss.item():.5f} {norm.item():.4f}", schedule.get_last_lr())
+    print(epoch, f"{loss.item():.5f} {norm.item():.3f}", schedule.get_last_lr())
 
 again = Net()
 print(again.load_state_dict(net.state_dict()))

@@ -20,6 +20,9 @@ MISSING = re.compile(r"(module 'torch[\w.]*'|'Tensor' object|type object 'Tensor
 
 KNOWN = {
     454: "PyTorch goes on with the overloads of its scripts, add.t, add.str and so on, which are no ops",
+    **dict.fromkeys(range(462, 466), "recorded where a lambda had no module; here it has one, and the next error is seen"),
+    477: "PyTorch's text speaks of its own classes and pages; ours says what was met and where",
+    478: "the same",
     483: "the text names a file that PyTorch was built from",
 }
 

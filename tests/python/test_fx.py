@@ -577,3 +577,43 @@ def test_get_attr_warns():
         warnings.simplefilter("always")
         g.get_attr("nope")
     assert "Attempted to insert a get_attr Node with no underlying reference" in str(heard[0].message)
+
+
+# ---- trees of inputs and results ----
+TREES = '''class GraphModule(torch.nn.Module):
+    def forward(self, x, y):
+        x_k: "f32[2, 3]"; y_0: "f32[2]"; 
+    
+        x_k, y_0, = fx_pytree.tree_flatten_spec(([x], {'y':y}), self._in_spec)
+        # No stacktrace found for following nodes
+        add = torch.add(x_k, 1);  x_k = None
+        return pytree.tree_unflatten((add, y_0), self._out_spec)
+        '''
+
+
+def test_trees_of_inputs():
+    from taper.fx.graph import _PyTreeCodeGen, _PyTreeInfo
+    from taper.utils import _pytree as pytree
+    g = fx.Graph()
+    x, y = g.placeholder("x_k"), g.placeholder("y_0")
+    x.meta["val"], y.meta["val"] = torch.ones(2, 3), torch.ones(2)
+    g.output((g.call_function(torch.add, (x, 1)), y))
+    spec = lambda tree: pytree.tree_flatten(tree)[1]
+    g.set_codegen(_PyTreeCodeGen(_PyTreeInfo(["x", "y"], spec((({"k": 1},), {"y": [2]})), spec((1, [2])))))
+    module = fx.GraphModule({}, g)
+    assert module.print_readable(print_output=False) == TREES
+    one, two = torch.ones(1), torch.zeros(2)
+    for again in (module, copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        got = again({"k": one}, y=[two])
+        assert torch.equal(got[0], one + 1) and type(got[1]) is list and torch.equal(got[1][0], two)
+
+
+def test_concrete_trees():
+    def f(d):
+        return {"sum": d["a"] + d["b"][0]}
+    traced = fx.symbolic_trace(f, concrete_args={"d": {"a": fx.PH, "b": [fx.PH]}})
+    assert body(traced.code) == ["d_1, d_2, = fx_pytree.tree_flatten_spec([d], self._in_spec)", "add = d_1 + d_2;  d_1 = d_2 = None",
+                                 "return pytree.tree_unflatten([add], self._out_spec)"]
+    one = torch.ones(1)
+    assert torch.equal(traced({"a": one, "b": [one]})["sum"], one + 1)
+    assert torch.equal(fx.Interpreter(traced).run({"a": one, "b": [one]})["sum"], one + 1)

@@ -1,22 +1,11 @@
-"""Names of the capture that programs and tests use; the capture itself is in C."""
-from . import exc
+"""torch._dynamo: capture of Python functions from their bytecode. The capture itself is in C (src/python/capture)."""
+from . import config, exc
+from ._words import tell as _tell
+from .backends.registry import list_backends, lookup_backend, register_backend
+from .decorators import allow_in_graph, disable, disallow_in_graph, forbid_in_graph, graph_break, run
+from .eval_frame import OptimizedModule, is_compiling, optimize, optimize_assert, reset
 
-__all__ = ["exc", "is_compiling", "is_dynamo_supported", "disable", "reset"]
+_tell()
 
-
-def is_dynamo_supported():
-    return True
-
-
-def is_compiling():
-    from ..export._trace import _is_exporting
-    return _is_exporting()
-
-
-def disable(fn=None, recursive=True):
-    """Marks a function that is never captured; call tracing goes through it either way."""
-    return (lambda function: function) if fn is None else fn
-
-
-def reset():
-    """Nothing is kept between captures."""
+__all__ = ["OptimizedModule", "allow_in_graph", "config", "disable", "disallow_in_graph", "exc", "forbid_in_graph", "graph_break",
+           "is_compiling", "list_backends", "lookup_backend", "optimize", "optimize_assert", "register_backend", "reset", "run"]

@@ -1,5 +1,5 @@
 """What capture and export raise."""
-from enum import auto, Enum
+import enum
 
 
 class TorchDynamoException(RuntimeError):
@@ -11,19 +11,30 @@ class InternalTorchDynamoError(TorchDynamoException):
 
 
 class Unsupported(TorchDynamoException):
-    def __init__(self, msg):
-        super().__init__(msg)
-        self.msg = msg
+    """The capture met something it cannot follow; the text says what, and where in the user's program."""
 
 
-class UserErrorType(Enum):
-    DYNAMIC_CONTROL_FLOW = auto()
-    ANTI_PATTERN = auto()
-    STANDARD_LIBRARY = auto()
-    CONSTRAINT_VIOLATION = auto()
-    DYNAMIC_DIM = auto()
-    INVALID_INPUT = auto()
-    INVALID_OUTPUT = auto()
+class TorchRuntimeError(TorchDynamoException):
+    pass
+
+
+class InvalidBackend(TorchDynamoException):
+    def __init__(self, name):
+        super().__init__(f"Invalid backend: {name!r}, see `torch._dynamo.list_backends()` for available backends.")
+
+
+class ResetRequired(TorchDynamoException):
+    pass
+
+
+class UserErrorType(enum.Enum):
+    DYNAMIC_CONTROL_FLOW = enum.auto()
+    ANTI_PATTERN = enum.auto()
+    STANDARD_LIBRARY = enum.auto()
+    CONSTRAINT_VIOLATION = enum.auto()
+    DYNAMIC_DIM = enum.auto()
+    INVALID_INPUT = enum.auto()
+    INVALID_OUTPUT = enum.auto()
 
 
 class UserError(Unsupported):
@@ -31,5 +42,15 @@ class UserError(Unsupported):
 
     def __init__(self, error_type, msg, case_name=None):
         super().__init__(msg)
-        self.error_type = error_type
-        self.message = msg
+        self.error_type, self.msg = error_type, msg
+
+
+class RecompileError(TorchDynamoException):
+    pass
+
+
+class BackendCompilerFailed(TorchDynamoException):
+    def __init__(self, backend_fn, inner_exception):
+        self.backend_name = getattr(backend_fn, "__name__", "?")
+        self.inner_exception = inner_exception
+        super().__init__(f"backend={self.backend_name!r} raised:\n{type(inner_exception).__name__}: {inner_exception}")

@@ -3,6 +3,7 @@ import weakref
 
 from .. import _C
 from .._tensor import Tensor
+from ..autograd.grad_mode import enable_grad
 
 
 class UnsupportedFakeTensorException(RuntimeError):
@@ -56,6 +57,9 @@ class FakeTensorMode(_C._FakeModeBase):
         fake = self._fake(tensor, sizes)
         if tensor.requires_grad:
             fake.requires_grad_(True)
+            if not tensor.is_leaf:          # nor is its fake
+                with enable_grad():
+                    fake = fake.clone()
         key, known = id(tensor), weakref.ref(self)
 
         def forget(_, key=key, mode=known):

@@ -39,6 +39,21 @@ def _forward_from_src(src, names):
     return names["forward"]
 
 
+class _Forward:
+    """A generated function, compiled when it is first looked at: most graphs are read or run as plans, and compiling costs more
+    than all the rest of making one."""
+
+    def __init__(self, src, names):
+        self.src, self.names = src, names
+
+    def __get__(self, module, cls):
+        function = _forward_from_src(self.src, self.names)
+        for owner in cls.__mro__:
+            if owner.__dict__.get("forward") is self:
+                owner.forward = function
+        return function if module is None else function.__get__(module, cls)
+
+
 def _copy_attr(source, to, target):
     *prefix, field = target.split(".")
     for part in prefix:
@@ -197,7 +212,7 @@ class GraphModule(Module):
             self._in_spec, self._out_spec = codegen.pytree_info.in_spec, codegen.pytree_info.out_spec
         made = self._graph.python_code(root_module="self")
         self._code = made.src
-        type(self).forward = _forward_from_src(made.src, made.globals)
+        type(self).forward = _Forward(made.src, made.globals)
         return made
 
     # ---- submodules ----

@@ -32,7 +32,7 @@ def _user_stack():
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module.startswith(here + "."):
-            if frame.f_code.co_name == "trace":     # what is above called the tracer
+            if frame.f_code.co_name == "trace" and found:   # what is above called the tracer
                 break
         elif not module.startswith(here.rpartition(".")[0] + ".nn.modules.module"):
             found.append((frame, frame.f_lineno))

@@ -1,6 +1,7 @@
 /* module.c - the submodule _C._capture: what tests of decoder, encoder and frame hook call. */
 #include "python/capture/code.h"
 #include "python/capture/frame.h"
+#include "python/capture/compile.h"
 #include "python/face.h"
 
 /* ---- code ---- */
@@ -385,7 +386,8 @@ bool face_capture_init(PyObject *module)
 {
     PyObject *capture = PyModule_Create(&definition);
     bool ok = capture && PyModule_AddObjectRef(capture, "available", tp_code_available() ? Py_True : Py_False) == 0 &&
-              PyModule_AddObjectRef(module, "_capture", capture) == 0;
+              PyModule_AddObjectRef(module, "_capture", capture) == 0 && capture_compile_init(capture) &&
+              capture_plan_init(capture);
     Py_XDECREF(capture);
     return ok;
 }

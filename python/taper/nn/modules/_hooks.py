@@ -167,7 +167,7 @@ class ModuleCalls:
                 or own["_backward_pre_hooks"] or "_compiled_call_impl" in own or _global_forward_hooks
                 or _global_forward_pre_hooks or _global_backward_hooks or _global_backward_pre_hooks
             ):
-                return self.forward(*args, **kwargs)
+                return self._slow_forward(*args, **kwargs)
         except KeyError:
             # Without Module.__init__ there are no hook dictionaries; an error of forward itself goes on its way.
             if "_backward_hooks" in own:
@@ -192,7 +192,7 @@ class ModuleCalls:
             backward = BackwardHook(self, full, pre) if full or pre else None
             if backward is not None:
                 args = backward.setup_input_hook(args)
-            result = self.forward(*args, **kwargs)
+            result = self._slow_forward(*args, **kwargs)
             for key, hook, with_kwargs, always in self._forward_hook_list():
                 # Marked before it runs: a hook that failed is not run a second time.
                 called.add(key)
@@ -284,4 +284,6 @@ class ModuleCalls:
         return None
 
     def _slow_forward(self, *input, **kwargs):
-        return self.forward(*input, **kwargs)
+        if _C._get_tracing_state() is None:
+            return self.forward(*input, **kwargs)
+        return _C._jit_forward(self, *input, **kwargs)

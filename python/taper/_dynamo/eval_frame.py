@@ -1,0 +1,147 @@
+"""The callables that torch.compile and optimize give."""
+import functools
+import inspect
+import types
+
+from .. import _C
+from ..nn import Module
+from . import config
+from .backends.registry import lookup_backend
+
+
+def reset():
+    """Forgets everything captured; callables stay usable."""
+    _C._capture._reset()
+
+
+def is_compiling():
+    """Is a module being exported?"""
+    from ..export._trace import _is_exporting
+    return _is_exporting()
+
+
+def unsupported(a, b):
+    """A function no capture follows; gives b."""
+    return b
+
+
+def _compiled(fn, self, backend, fullgraph, guard_fail_fn):
+    made = _C._capture._Compiled(fn, self, backend, fullgraph, guard_fail_fn)
+    for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+        if hasattr(fn, name):
+            setattr(made, name, getattr(fn, name))
+    made.__wrapped__ = made._torchdynamo_orig_callable = fn if self is None else types.MethodType(fn, self)
+    return made
+
+
+def _callable(fn, backend, fullgraph, guard_fail_fn):
+    """Any callable that is no module."""
+    if isinstance(fn, _C._capture._Compiled):
+        fn = fn._torchdynamo_orig_callable
+    if isinstance(fn, types.MethodType) and isinstance(fn.__func__, types.FunctionType):
+        return _compiled(fn.__func__, fn.__self__, backend, fullgraph, guard_fail_fn)
+    if isinstance(fn, types.FunctionType):
+        return _compiled(fn, None, backend, fullgraph, guard_fail_fn)
+    call = getattr(type(fn), "__call__", None)
+    if isinstance(call, types.FunctionType) and not isinstance(fn, type):
+        return _compiled(call, fn, backend, fullgraph, guard_fail_fn)
+
+    def wrapper(*args, **kwargs):
+        return fn(*args, **kwargs)
+
+    return _compiled(wrapper, None, backend, fullgraph, guard_fail_fn)
+
+
+class OptimizedModule(Module):
+    """A module whose forward is captured; everything else is the original's."""
+
+    def __init__(self, mod, options):
+        super().__init__()
+        self._orig_mod = mod
+        self.__dict__["_options"] = options
+        self._start()
+
+    def _start(self):
+        self.__dict__["_callables"] = {}
+
+    def _forward_of(self, mod):
+        forward = mod.forward
+        function = getattr(forward, "__func__", forward)
+        known = self._callables.get(function)
+        if known is None:
+            known = self._callables[function] = _callable(forward, *self._options)
+        return known
+
+    def forward(self, *args, **kwargs):
+        mod = self.__dict__["_modules"]["_orig_mod"]
+        while isinstance(mod, OptimizedModule):
+            mod = mod._orig_mod
+        if mod._forward_hooks or mod._forward_pre_hooks or mod._backward_hooks or mod._backward_pre_hooks:
+            own = mod.__dict__.get("forward")
+            mod.__dict__["forward"] = self._forward_of(mod)
+            try:
+                return mod(*args, **kwargs)
+            finally:
+                if own is None:
+                    del mod.__dict__["forward"]
+                else:
+                    mod.__dict__["forward"] = own
+        return self._forward_of(mod)(*args, **kwargs)
+
+    def __getattr__(self, name):
+        if name == "_orig_mod":
+            return self._modules["_orig_mod"]
+        return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name, value):
+        if name == "_orig_mod" or name in type(self).__dict__:
+            return super().__setattr__(name, value)
+        return setattr(self._orig_mod, name, value)
+
+    def __getstate__(self):
+        state = dict(self.__dict__)
+        state.pop("_callables", None)
+        return state
+
+    def __setstate__(self, state):
+        self.__dict__ = state
+        self._start()
+
+    def __dir__(self):
+        return list(set(super().__dir__()) | set(dir(self._orig_mod)))
+
+
+class _Optimize:
+    """A decorator, and (where config allows) a context manager."""
+
+    def __init__(self, backend, nopython, guard_fail_fn):
+        self.options = (lookup_backend(backend), nopython, guard_fail_fn)
+
+    def __call__(self, fn):
+        if isinstance(fn, Module):
+            return OptimizedModule(fn, self.options)
+        if inspect.isclass(fn):
+            fn.__call__ = self(fn.__call__)
+            return fn
+        if not callable(fn):
+            raise TypeError(f"a callable is wanted, not {type(fn).__name__}")
+        return _callable(fn, *self.options)
+
+    def __enter__(self):
+        if config.raise_on_ctx_manager_usage:
+            raise RuntimeError("torch._dynamo.optimize(...) is used with a context manager. Please refer to https://pytorch.org/tutorials/"
+                               "intermediate/torch_compile_tutorial.html to use torch._dynamo.optimize(...) as an annotation/decorator.")
+        raise NotImplementedError("torch._dynamo.optimize as a context manager is not there yet")
+
+    def __exit__(self, *_):
+        return None
+
+
+def optimize(backend="inductor", *, nopython=False, guard_export_fn=None, guard_fail_fn=None, disable=False, dynamic=None):
+    if disable:
+        return lambda fn: fn
+    return _Optimize(backend, nopython, guard_fail_fn)
+
+
+def optimize_assert(backend, *, hooks=None, export=False, export_constraints=None, dynamic=None):
+    return _Optimize(backend, True, None)

@@ -1,0 +1,335 @@
+/* partition.c - a joint graph in two, the plain way: the forward computes its results and hands over all that the backward
+ * reads of it; what neither needs for that is left to the backward.
+ *
+ *     sin = sin(p); mul = sin * p; cos = cos(p); d = tangent * …        joint: [mul, d]
+ *     forward: sin, mul => [mul, p, sin]      backward(p, sin, tangent): cos, d => [d]
+ *
+ * A value of several parts is never handed over, its parts are. A tensor of which the backward reads sizes only stays
+ * behind, its sizes are handed over. A write belongs to the forward unless the tape made it. */
+#include "aot/trace.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/array.h"
+
+typedef struct split {
+    const tp_graph *joint;
+    bool *forward;                  /* by node id: computed there */
+    bool *backward;
+    tp_array(tp_node *) tensors, sizes;     /* what is handed over, in the order of the forward */
+} split;
+
+/* ---- marking ---- */
+static void mark_input(tp_node *input, void *data)
+{
+    ((bool *)data)[input->id] = true;
+}
+
+static bool is_size(const tp_node *n)
+{
+    return n->fact.tag == TP_SYM;
+}
+
+static bool is_tangent(const tp_node *n)
+{
+    return n->kind == TP_PLACEHOLDER && strstr(n->target.name, "tangents");
+}
+
+static bool has_parts(const tp_node *n)
+{
+    return n->kind == TP_CALL_FUNCTION && (n->fact.tag == TP_LIST || n->fact.tag == TP_TUPLE);
+}
+
+static bool in_backward(const tp_node *n)
+{
+    return n->origin && n->origin->backward;
+}
+
+static bool writes(const tp_node *n)
+{
+    bool written = false;
+    if (n->kind == TP_CALL_FUNCTION && n->target.kind == TP_TARGET_OP)
+        for (int i = 0; i < n->target.op->arg_count; i++)
+            written |= n->target.op->arg[i].written;
+    return written;
+}
+
+static void mark_forward(split *s, tp_value results)
+{
+    tp_value_each_node(results, mark_input, s->forward);
+    for (tp_node *n = s->joint->root.prev; n != &s->joint->root; n = n->prev) {
+        if (writes(n) && !in_backward(n))
+            s->forward[n->id] = true;
+        if (n->kind == TP_PLACEHOLDER)
+            s->forward[n->id] = !is_tangent(n);
+        else if (s->forward[n->id])
+            tp_node_each_input(n, mark_input, s->forward);
+    }
+    /* The parts of a value of several are the forward's, whoever reads them. */
+    tp_graph_each(s->joint, n)
+    {
+        const tp_node *of = n->kind == TP_CALL_FUNCTION && n->target.kind == TP_TARGET_BUILTIN && n->arg_count ? tp_as_node(n->arg[0]) : NULL;
+        if (of && has_parts(of) && s->forward[of->id])
+            s->forward[n->id] = true;
+    }
+}
+
+/* Do nodes of the backward that read this tensor ask for its sizes only? */
+static bool only_sizes_read(const split *s, const tp_node *n)
+{
+    for (uint32_t i = 0; i < n->user_count; i++) {
+        const tp_node *u = n->user[i];
+        if (u->kind != TP_OUTPUT && s->backward[u->id] && !s->forward[u->id] && !is_size(u))
+            return false;
+    }
+    return true;
+}
+
+static void mark_backward_input(tp_node *input, void *data)
+{
+    const split *s = data;
+    s->backward[input->id] = true;
+}
+
+static void mark_backward(split *s, tp_value gradients)
+{
+    tp_value_each_node(gradients, mark_backward_input, s);
+    for (tp_node *n = s->joint->root.prev; n != &s->joint->root; n = n->prev) {
+        if (in_backward(n))
+            s->backward[n->id] = true;
+        if (n->kind != TP_OUTPUT && s->backward[n->id] && !s->forward[n->id])
+            tp_node_each_input(n, mark_backward_input, s);
+    }
+}
+
+static bool is_gradient(tp_value gradients, const tp_node *n)
+{
+    for (uint32_t i = 0; i < tp_length(gradients); i++)
+        if (tp_as_node(gradients.list->item[i]) == n)
+            return true;
+    return false;
+}
+
+/* Sizes that the backward reads of forward tensors are computed in the forward when nothing else is read of them. */
+static void move_sizes(split *s, tp_value gradients)
+{
+    tp_graph_each(s->joint, n)
+    {
+        tp_node *of = s->backward[n->id] && !s->forward[n->id] && is_size(n) && n->arg_count ? tp_as_node(n->arg[0]) : NULL;
+        if (of && s->forward[of->id] && of->fact.tag == TP_TENSOR && !is_gradient(gradients, of) && only_sizes_read(s, of))
+            s->forward[n->id] = true;
+    }
+}
+
+static bool list_saved(split *s, tp_value gradients)
+{
+    (void)memset(s->backward, 0, s->joint->node_count * sizeof *s->backward);
+    mark_backward(s, gradients);
+    tp_graph_each(s->joint, n)
+    {
+        if (!s->forward[n->id] || !s->backward[n->id] || n->kind == TP_OUTPUT)
+            continue;
+        bool ok = is_size(n) ? tp_array_push(&s->sizes, n) : tp_array_push(&s->tensors, n);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+/* ---- building ---- */
+
+/* Erases what is not wanted for itself and has no reader, from the end. */
+static void keep_only(tp_graph *g, const bool *wanted, uint32_t count)
+{
+    for (tp_node *n = g->root.prev, *before; n != &g->root; n = before) {
+        before = n->prev;
+        if (n->kind != TP_OUTPUT && n->id < count && !wanted[n->id] && !n->user_count)
+            tp_node_erase(n);
+    }
+}
+
+/* The nodes of a copy by the ids of the original: both have the same order. */
+static void pair_nodes(const tp_graph *from, const tp_graph *to, tp_node **twin)
+{
+    const tp_node *a = tp_graph_first(from);
+    for (tp_node *b = tp_graph_first(to); !tp_node_is_root(b) && !tp_node_is_root(a); a = a->next, b = b->next)
+        twin[a->id] = b;
+}
+
+static bool set_output(tp_graph *g, tp_list *items)
+{
+    tp_node *output = tp_graph_output_node(g);
+    tp_value v = tp_of_list(items);
+    return tp_node_set_args(output, &v, 1, 0);
+}
+
+typedef struct copying {
+    tp_graph *graph;
+    tp_node **twin;                 /* owned: by id of the joint's node */
+    bool     *wanted;               /* owned: by id of the copy's node */
+    uint32_t  count;                /* ids of the copy when it was made */
+} copying;
+
+static bool copy_init(copying *c, const tp_graph *joint)
+{
+    *c = (copying){ .graph = tp_graph_copy(joint) };
+    if (!c->graph)
+        return false;
+    c->count = c->graph->node_count;
+    c->twin = tp_alloc_zero((joint->node_count + 1) * sizeof *c->twin);
+    c->wanted = tp_alloc_zero((c->count + 1) * sizeof *c->wanted);
+    if (!c->twin || !c->wanted)
+        return false;
+    pair_nodes(joint, c->graph, c->twin);
+    return true;
+}
+
+static void copy_fini(copying *c, bool ok, tp_graph **out)
+{
+    tp_free(c->twin);
+    tp_free(c->wanted);
+    if (ok)
+        *out = c->graph;
+    else
+        tp_graph_unref(c->graph);
+}
+
+static tp_value twin_of(const copying *c, tp_value v)
+{
+    tp_node *n = tp_as_node(v);
+    return n ? tp_of_node(c->twin[n->id]) : v;
+}
+
+static bool build_forward(const split *s, tp_value all, uint32_t result_count, tp_graph **out)
+{
+    copying c;
+    uint32_t at = 0;
+    bool ok = copy_init(&c, s->joint);
+    tp_list *items = ok ? tp_list_new(result_count + s->tensors.count + s->sizes.count) : NULL;
+    if ((ok = items)) {
+        while (at < result_count) {
+            items->item[at] = tp_value_ref(twin_of(&c, all.list->item[at]));
+            at++;
+        }
+        for (size_t i = 0; i < s->tensors.count; i++)
+            items->item[at++] = tp_of_node(c.twin[s->tensors.item[i]->id]);
+        for (size_t i = 0; i < s->sizes.count; i++)
+            items->item[at++] = tp_of_node(c.twin[s->sizes.item[i]->id]);
+        ok = set_output(c.graph, items);
+        tp_graph_each(s->joint, n)
+            c.wanted[c.twin[n->id]->id] = s->forward[n->id] && (n->kind == TP_PLACEHOLDER || writes(n));
+        keep_only(c.graph, c.wanted, c.count);
+        tp_value_unref(tp_of_list(items));
+    }
+    copy_fini(&c, ok, out);
+    return ok;
+}
+
+/* A placeholder before all that the graph has had so far, in the place of a saved node. */
+static tp_node *receive(copying *c, tp_node *first, tp_node *saved)
+{
+    tp_node *was = c->twin[saved->id];
+    c->graph->insert = first;
+    tp_node *n = tp_graph_placeholder(c->graph, "saved");
+    c->graph->insert = &c->graph->root;
+    if (!n || tp_node_replace_uses(was, n, NULL, NULL) < 0)
+        return NULL;
+    tp_node_set_fact(n, was->fact);
+    return n;
+}
+
+/* Now that the original is gone its name is free. */
+static bool take_name(const copying *c, tp_node *n, const tp_node *saved)
+{
+    const char *name = c->twin[saved->id]->name;
+    tp_node_set_target(n, tp_target_name(name));
+    return tp_node_set_name(n, name);
+}
+
+static bool receive_all(const split *s, copying *c, tp_node **fresh)
+{
+    tp_node *first = tp_graph_first(c->graph);
+    size_t at = 0;
+    for (size_t i = 0; i < s->sizes.count; i++)
+        if (!(fresh[at++] = receive(c, first, s->sizes.item[i])))
+            return false;
+    for (size_t i = 0; i < s->tensors.count; i++)
+        if (!(fresh[at++] = receive(c, first, s->tensors.item[i])))
+            return false;
+    return true;
+}
+
+static bool name_all(const split *s, const copying *c, tp_node **fresh)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < s->sizes.count; i++)
+        if (!take_name(c, fresh[at++], s->sizes.item[i]))
+            return false;
+    for (size_t i = 0; i < s->tensors.count; i++)
+        if (!take_name(c, fresh[at++], s->tensors.item[i]))
+            return false;
+    return true;
+}
+
+static bool build_backward(const split *s, uint32_t result_count, tp_graph **out)
+{
+    copying c;
+    tp_node **fresh = tp_alloc_array(s->tensors.count + s->sizes.count + 1, sizeof *fresh);
+    bool ok = fresh && copy_init(&c, s->joint);
+    if (fresh && ok && (ok = receive_all(s, &c, fresh))) {
+        tp_value all = tp_graph_output_node(c.graph)->arg[0];
+        tp_list *items = tp_list_new(all.list->count - result_count);
+        for (uint32_t i = 0; items && i < items->count; i++)
+            items->item[i] = tp_value_ref(all.list->item[result_count + i]);
+        ok = items && set_output(c.graph, items);
+        tp_graph_each(s->joint, n)
+            c.wanted[c.twin[n->id]->id] = is_tangent(n) || (writes(n) && in_backward(n));
+        keep_only(c.graph, c.wanted, c.count);
+        if (items)
+            tp_value_unref(tp_of_list(items));
+        ok = ok && name_all(s, &c, fresh);
+    }
+    if (fresh)
+        copy_fini(&c, ok, out);
+    tp_free(fresh);
+    return ok;
+}
+
+bool tp_aot_partition(const tp_graph *joint, uint32_t result_count, tp_graph **forward, tp_graph **backward, uint32_t *saved_tensors,
+                      uint32_t *saved_sizes)
+{
+    tp_node *output = tp_graph_output_node(joint);
+    *forward = *backward = NULL;
+    if (!output || !output->arg_count || tp_length(output->arg[0]) < result_count)
+        return tp_fail(TP_ERR_RUNTIME, "a joint graph gives at least its %u forward results", result_count);
+    tp_value all = output->arg[0];
+    tp_list *results = tp_list_new(result_count), *gradients = tp_list_new(all.list->count - result_count);
+    split s = { .joint = joint, .forward = tp_alloc_zero((joint->node_count + 1) * sizeof(bool)),
+                .backward = tp_alloc_zero((joint->node_count + 1) * sizeof(bool)) };
+    bool ok = results && gradients && s.forward && s.backward;
+    if (ok) {
+        for (uint32_t i = 0; i < all.list->count; i++)
+            *(i < result_count ? &results->item[i] : &gradients->item[i - result_count]) = tp_value_ref(all.list->item[i]);
+        mark_forward(&s, tp_of_list(results));
+        mark_backward(&s, tp_of_list(gradients));
+        move_sizes(&s, tp_of_list(gradients));
+        ok = list_saved(&s, tp_of_list(gradients)) && build_forward(&s, all, result_count, forward) &&
+             build_backward(&s, result_count, backward);
+    }
+    if (!ok) {
+        tp_graph_unref(*forward);
+        *forward = NULL;
+    }
+    *saved_tensors = (uint32_t)s.tensors.count;
+    *saved_sizes = (uint32_t)s.sizes.count;
+    if (results)
+        tp_value_unref(tp_of_list(results));
+    if (gradients)
+        tp_value_unref(tp_of_list(gradients));
+    tp_array_fini(&s.tensors);
+    tp_array_fini(&s.sizes);
+    tp_free(s.forward);
+    tp_free(s.backward);
+    return ok;
+}

@@ -1,0 +1,381 @@
+/* calls.c - calls: Python functions are followed, torch's become nodes, modules one or the other, C functions that are known
+ * to be harmless are simply called. */
+#include <string.h>
+
+#include "python/capture/capture.h"
+#include "trace/fake.h"
+
+/* ---- binding ---- */
+int capture_slot_count(PyCodeObject *code)
+{
+    return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS) + !!(code->co_flags & CO_VARKEYWORDS);
+}
+
+static int release(PyObject **slot, int count, int answer)
+{
+    for (int i = 0; i < count; i++)
+        Py_CLEAR(slot[i]);
+    return answer;
+}
+
+/* The slot of a parameter that may be given by name; -1: none. */
+static int slot_of(PyCodeObject *code, PyObject *name)
+{
+    PyObject *names = code->co_localsplusnames;
+    for (int i = code->co_posonlyargcount; i < code->co_argcount + code->co_kwonlyargcount; i++) {
+        PyObject *own = PyTuple_GET_ITEM(names, i);
+        if (own == name || PyUnicode_Compare(own, name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+int capture_bind(PyObject *function, PyObject *const *args, Py_ssize_t count, PyObject *kwargs, PyObject **slot)
+{
+    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
+    int named = code->co_argcount + code->co_kwonlyargcount, slots = capture_slot_count(code), rest = named;
+    if (slots > MOST_SLOTS)
+        return 0;
+    for (int i = 0; i < slots; i++)
+        slot[i] = NULL;
+    Py_ssize_t plain = count < code->co_argcount ? count : code->co_argcount;
+    for (Py_ssize_t i = 0; i < plain; i++)
+        slot[i] = Py_NewRef(args[i]);
+    if (code->co_flags & CO_VARARGS) {
+        PyObject *more = PyTuple_New(count - plain);
+        if (!more)
+            return release(slot, slots, -1);
+        for (Py_ssize_t i = plain; i < count; i++)
+            PyTuple_SET_ITEM(more, i - plain, Py_NewRef(args[i]));
+        slot[rest++] = more;
+    } else if (count > plain) {
+        return release(slot, slots, 0);
+    }
+    PyObject *extra = code->co_flags & CO_VARKEYWORDS ? PyDict_New() : NULL, *name, *value;
+    if (code->co_flags & CO_VARKEYWORDS && !(slot[rest] = extra))
+        return release(slot, slots, -1);
+    Py_ssize_t at = 0;
+    while (kwargs && PyDict_Next(kwargs, &at, &name, &value)) {
+        int i = slot_of(code, name);
+        if (i >= 0 && !slot[i])
+            slot[i] = Py_NewRef(value);
+        else if (i >= 0 || !extra)
+            return release(slot, slots, 0);
+        else if (PyDict_SetItem(extra, name, value) < 0)
+            return release(slot, slots, -1);
+    }
+    return 1;
+}
+
+static PyObject *default_value(capture *c, PyObject *function, PyObject *value, source_kind kind, int number, PyObject *key)
+{
+    const record *r = c ? capture_record(c, function) : NULL;
+    if (!r || r->source == NO_SOURCE || capture_trusts(PyFunction_GET_GLOBALS(function)))
+        return Py_NewRef(value);
+    return capture_wrap(c, value, tp_source_in(c->sources, kind, r->source, number, key));
+}
+
+int capture_fill_defaults(capture *c, PyObject *function, PyObject **slot)
+{
+    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
+    PyObject *defaults = PyFunction_GET_DEFAULTS(function), *named = PyFunction_GET_KW_DEFAULTS(function);
+    int slots = capture_slot_count(code), first = code->co_argcount - (defaults ? (int)PyTuple_GET_SIZE(defaults) : 0);
+    for (int i = 0; i < code->co_argcount + code->co_kwonlyargcount; i++) {
+        if (slot[i])
+            continue;
+        PyObject *name = PyTuple_GET_ITEM(code->co_localsplusnames, i), *value = NULL;
+        if (i < code->co_argcount && i >= first)
+            value = default_value(c, function, PyTuple_GET_ITEM(defaults, i - first), SOURCE_DEFAULT, i - first, NULL);
+        else if (i >= code->co_argcount && named && PyDict_GetItemWithError(named, name))
+            value = default_value(c, function, PyDict_GetItemWithError(named, name), SOURCE_KEYWORD_DEFAULT, 0, name);
+        if (!value)
+            return release(slot, slots, PyErr_Occurred() ? -1 : 0);
+        slot[i] = value;
+    }
+    return 1;
+}
+
+/* ---- helpers ---- */
+static PyObject *with_first(PyObject *first, PyObject *args)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(args);
+    PyObject *all = PyTuple_New(count + 1);
+    if (!all)
+        return NULL;
+    PyTuple_SET_ITEM(all, 0, Py_NewRef(first));
+    for (Py_ssize_t i = 0; i < count; i++)
+        PyTuple_SET_ITEM(all, i + 1, Py_NewRef(PyTuple_GET_ITEM(args, i)));
+    return all;
+}
+
+PyObject *capture_call_one(capture *c, PyObject *callable, PyObject *arg)
+{
+    PyObject *args = PyTuple_Pack(1, arg), *result = args ? capture_call(c, callable, args, NULL) : NULL;
+    Py_XDECREF(args);
+    return result;
+}
+
+static PyObject *call_with_first(capture *c, PyObject *callable, PyObject *first, PyObject *args, PyObject *kwargs)
+{
+    PyObject *all = with_first(first, args), *result = all ? capture_call(c, callable, all, kwargs) : NULL;
+    Py_XDECREF(all);
+    return result;
+}
+
+/* ---- functions ---- */
+static PyObject *call_python(capture *c, PyObject *function, PyObject *args, PyObject *kwargs)
+{
+    capture_words *w = capture_the_words();
+    int recorded = PySet_Contains(w->recorded, function), breaks = recorded == 0 ? PySet_Contains(w->breaks, function) : recorded;
+    if (recorded < 0 || breaks < 0)
+        return NULL;
+    if (recorded)
+        return capture_call_function(c, function, args, kwargs);
+    if (breaks || PyObject_HasAttrString(function, "_torchdynamo_disable"))
+        return capture_unsupported("a call of %U, which is not to be captured", ((PyFunctionObject *)function)->func_qualname);
+    PyObject *slot[MOST_SLOTS + 1];
+    int bound = capture_bind(function, ((PyTupleObject *)args)->ob_item, PyTuple_GET_SIZE(args), kwargs, slot);
+    if (bound == 1)
+        bound = capture_fill_defaults(c, function, slot);
+    if (bound == 0)
+        return PyObject_Call(function, args, kwargs);       /* it does not get as far as its body: the error is Python's own */
+    return bound == 1 ? capture_inline(c, function, slot) : NULL;
+}
+
+/* A method of a class whose effect is on the thread: no_grad and its like. */
+static PyObject *call_context(capture *c, PyObject *method, PyObject *args, PyObject *kwargs)
+{
+    bool before = tp_self.grad_mode;
+    PyObject *result = PyObject_Call(method, args, kwargs);
+    if (result && !capture_note_grad_mode(c, before))
+        Py_CLEAR(result);
+    return result;
+}
+
+static PyObject *call_method(capture *c, PyObject *method, PyObject *args, PyObject *kwargs)
+{
+    PyObject *self = PyMethod_GET_SELF(method), *function = PyMethod_GET_FUNCTION(method);
+    int context = PyObject_IsInstance(self, capture_the_words()->contexts);
+    if (context < 0)
+        return NULL;
+    if (context)
+        return call_context(c, method, args, kwargs);
+    if (face_is_tensor(self)) {
+        PyObject *all = with_first(self, args), *name = PyObject_GetAttrString(function, "__name__");
+        PyObject *result = all && name ? capture_call_method(c, PyUnicode_AsUTF8(name), all, kwargs) : NULL;
+        Py_XDECREF(all);
+        Py_XDECREF(name);
+        return result;
+    }
+    return call_with_first(c, function, self, args, kwargs);
+}
+
+/* ---- modules ---- */
+static bool is_leaf(PyObject *module)
+{
+    capture_words *w = capture_the_words();
+    PyObject *where = PyObject_GetAttrString((PyObject *)Py_TYPE(module), "__module__");
+    const char *text = where && PyUnicode_Check(where) ? PyUnicode_AsUTF8(where) : NULL;
+    size_t length = strlen(face.package);
+    bool ours = text && strncmp(text, face.package, length) == 0 && strncmp(text + length, ".nn.", 4) == 0;
+    Py_XDECREF(where);
+    return ours && PyObject_IsInstance(module, w->opened) == 0;
+}
+
+/* What a leaf computes depends on its mode and its tensors. */
+static bool guard_leaf(capture *c, PyObject *module, int32_t source)
+{
+    static const char *const dicts[] = { "_parameters", "_buffers" };
+    PyObject *training = PyUnicode_InternFromString("training"), *mode = training ? PyObject_GetAttr(module, training) : NULL;
+    int32_t at = mode ? tp_source_in(c->sources, SOURCE_ATTRIBUTE, source, 0, training) : -1;
+    bool ok = at >= 0 && tp_guard_add(c->sources, GUARD_EQUAL, at, mode, 0);
+    Py_XDECREF(training);
+    Py_XDECREF(mode);
+    for (size_t i = 0; ok && i < TP_COUNT(dicts); i++) {
+        PyObject *name = PyUnicode_InternFromString(dicts[i]), *dict = name ? PyObject_GetAttr(module, name) : NULL, *key, *value;
+        int32_t of = dict ? tp_source_in(c->sources, SOURCE_ATTRIBUTE, source, 0, name) : -1;
+        ok = of >= 0;
+        Py_ssize_t next = 0;
+        while (ok && PyDict_Check(dict) && PyDict_Next(dict, &next, &key, &value)) {
+            int32_t item = tp_source_in(c->sources, SOURCE_ITEM, of, 0, key);
+            ok = item >= 0 && tp_guard_add(c->sources, GUARD_ID, item, value, 0);
+        }
+        Py_XDECREF(name);
+        Py_XDECREF(dict);
+    }
+    return ok;
+}
+
+/* Stand-ins with memory: what a lazy module may look at. */
+static PyObject *real_inputs(PyObject *o)
+{
+    if (face_is_tensor(o)) {
+        const tp_tensor *t = face_tensor(o);
+        return face_wrap_or_raise(tp_tensor_new((tp_dtype)t->dtype, t->ndim, t->size));
+    }
+    if (PyTuple_Check(o) || PyList_Check(o)) {
+        PyObject *items = PySequence_List(o), *made = NULL;
+        for (Py_ssize_t i = 0; items && i < PyList_GET_SIZE(items); i++) {
+            PyObject *item = real_inputs(PyList_GET_ITEM(items, i));
+            if (!item || PyList_SetItem(items, i, item) < 0)
+                Py_CLEAR(items);
+        }
+        if (items)
+            made = PyList_CheckExact(o)                   ? Py_NewRef(items)
+                   : PyTuple_CheckExact(o)                ? PyList_AsTuple(items)
+                   : PyObject_HasAttrString(o, "_make") ? PyObject_CallMethod((PyObject *)Py_TYPE(o), "_make", "(O)", items)
+                                                          : PyObject_CallOneArg((PyObject *)Py_TYPE(o), items);
+        Py_XDECREF(items);
+        return made;
+    }
+    if (PyDict_CheckExact(o)) {
+        PyObject *made = PyDict_New(), *key, *value;
+        Py_ssize_t at = 0;
+        while (made && PyDict_Next(o, &at, &key, &value)) {
+            PyObject *item = real_inputs(value);
+            if (!item || PyDict_SetItem(made, key, item) < 0)
+                Py_CLEAR(made);
+            Py_XDECREF(item);
+        }
+        return made;
+    }
+    return Py_NewRef(o);
+}
+
+/* A module whose parameters have no shape yet gets them now, as its first real call would give them: the capture goes on
+ * with the module it has become. */
+static bool materialize(capture *c, PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    PyObject *inside = capture_inside(c, args), *own = inside && kwargs ? capture_inside(c, kwargs) : NULL;
+    PyObject *real = inside && (!kwargs || own) ? real_inputs(inside) : NULL, *named = real ? own ? real_inputs(own) : PyDict_New() : NULL;
+    tp_fake_mode *mode = tp_self.fake;
+    tp_fake_leave(mode);
+    PyObject *done = named ? PyObject_CallMethod(module, "_infer_parameters", "OOO", module, real, named) : NULL;
+    tp_fake_enter(mode);
+    Py_XDECREF(inside);
+    Py_XDECREF(own);
+    Py_XDECREF(real);
+    Py_XDECREF(named);
+    Py_XDECREF(done);
+    return done;
+}
+
+static PyObject *call_module(capture *c, PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    PyObject *lazy = PyObject_GenericGetDict(module, NULL);
+    bool waits = lazy && PyDict_GetItemString(lazy, "_initialize_hook");
+    Py_XDECREF(lazy);
+    if (waits && !materialize(c, module, args, kwargs))
+        return NULL;
+    const record *r = capture_record(c, module);
+    int32_t source = r ? r->source : NO_SOURCE;
+    PyObject *own = capture_method(module, "__call__");
+    if (own)
+        return call_with_first(c, own, module, args, kwargs);
+    if (!face_module_is_plain(module))
+        return call_with_first(c, face.module_slow, module, args, kwargs);
+    if (source != NO_SOURCE && !tp_guard_add(c->sources, GUARD_NO_HOOKS, source, NULL, 0))
+        return NULL;
+    if (source != NO_SOURCE && is_leaf(module))
+        return guard_leaf(c, module, source) ? capture_call_module(c, module, args, kwargs) : NULL;
+    PyObject *forward = capture_load_attribute(c, module, face.name_forward);
+    PyObject *result = forward ? capture_call(c, forward, args, kwargs) : NULL;
+    Py_XDECREF(forward);
+    return result;
+}
+
+/* ---- classes ---- */
+static PyObject *call_class(capture *c, PyObject *class, PyObject *args, PyObject *kwargs)
+{
+    PyTypeObject *type = (PyTypeObject *)class;
+    capture_words *w = capture_the_words();
+    int context = PyObject_IsSubclass(class, w->contexts), module = PyObject_IsSubclass(class, w->module);
+    if (context < 0 || module < 0)
+        return NULL;
+    for (Py_ssize_t i = 0; module && i < PyTuple_GET_SIZE(w->opened); i++)
+        if (PyTuple_GET_ITEM(w->opened, i) == class)        /* a slice of a ModuleList: a new list of the same modules */
+            module = 0;
+    if (module || PyType_IsSubtype(type, face.tensor_base))
+        return capture_unsupported("a call of the class %s", type->tp_name);
+    bool opened = PyObject_IsSubclass(class, w->module) == 1;
+    bool made_by_python = !opened && type->tp_flags & Py_TPFLAGS_HEAPTYPE && Py_TYPE(type) == &PyType_Type && type->tp_new == PyBaseObject_Type.tp_new;
+    PyObject *word = PyUnicode_InternFromString("__init__"), *init = word ? _PyType_Lookup(type, word) : NULL;
+    Py_XDECREF(word);
+    if (context || !made_by_python || !init || !PyFunction_Check(init)) {
+        if (context)
+            return call_context(c, class, args, kwargs);
+        PyObject *inside = capture_inside(c, args), *own = inside && kwargs ? capture_inside(c, kwargs) : NULL, *made = NULL;
+        if (inside && (!kwargs || own))
+            made = PyObject_Call(class, inside, own);
+        Py_XDECREF(inside);
+        Py_XDECREF(own);
+        return made;
+    }
+    PyObject *made = type->tp_alloc(type, 0), *done = made ? call_with_first(c, init, made, args, kwargs) : NULL;
+    if (!done)
+        Py_CLEAR(made);
+    Py_XDECREF(done);
+    return made;
+}
+
+/* ---- everything ---- */
+static PyObject *call_partial(capture *c, PyObject *partial, PyObject *args, PyObject *kwargs)
+{
+    static const char *const names[] = { "func", "args", "keywords" };
+    PyObject *part[3] = { 0 }, *all = NULL, *named = NULL, *result = NULL;
+    for (int i = 0; i < 3; i++) {
+        PyObject *name = PyUnicode_InternFromString(names[i]), *value = name ? PyObject_GetAttr(partial, name) : NULL;
+        const record *r = capture_record(c, partial);
+        if (value && r && r->source != NO_SOURCE) {
+            PyObject *raw = value, *inside = capture_wrap(c, raw, tp_source_in(c->sources, SOURCE_ATTRIBUTE, r->source, 0, name));
+            value = inside ? capture_shadow(c, inside, false) : NULL;
+            Py_XDECREF(inside);
+            Py_DECREF(raw);
+        }
+        Py_XDECREF(name);
+        part[i] = value;
+    }
+    if (part[0] && part[1] && part[2] && (named = PyDict_Copy(part[2])) && (!kwargs || PyDict_Update(named, kwargs) == 0) &&
+        (all = PySequence_Concat(part[1], args)))
+        result = capture_call(c, part[0], all, named);
+    for (int i = 0; i < 3; i++)
+        Py_XDECREF(part[i]);
+    Py_XDECREF(all);
+    Py_XDECREF(named);
+    return result;
+}
+
+static PyObject *call_object(capture *c, PyObject *callable, PyObject *args, PyObject *kwargs)
+{
+    capture_words *w = capture_the_words();
+    int yes = PyObject_IsInstance(callable, w->module);
+    if (yes > 0)
+        return call_module(c, callable, args, kwargs);
+    if (yes == 0 && (yes = PyObject_IsInstance(callable, w->partial)) > 0)
+        return call_partial(c, callable, args, kwargs);
+    if (yes < 0)
+        return NULL;
+    if (Py_IS_TYPE(callable, face.op_function) || Py_IS_TYPE(callable, face.overload) || PyObject_IsInstance(callable, face.overload_class) == 1)
+        return capture_call_function(c, callable, args, kwargs);
+    PyObject *method = capture_method(callable, "__call__");
+    if (method)
+        return call_with_first(c, method, callable, args, kwargs);
+    return PyErr_Occurred() ? NULL : capture_unsupported("a call of an object of %s", Py_TYPE(callable)->tp_name);
+}
+
+PyObject *capture_call(capture *c, PyObject *callable, PyObject *args, PyObject *kwargs)
+{
+    bool done = false;
+    if (kwargs && !PyDict_GET_SIZE(kwargs))
+        kwargs = NULL;
+    PyObject *result = capture_call_special(c, callable, args, kwargs, &done);
+    if (done)
+        return result;
+    if (PyFunction_Check(callable))
+        return call_python(c, callable, args, kwargs);
+    if (PyMethod_Check(callable))
+        return call_method(c, callable, args, kwargs);
+    if (PyType_Check(callable))
+        return call_class(c, callable, args, kwargs);
+    return call_object(c, callable, args, kwargs);
+}

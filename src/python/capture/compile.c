@@ -1,0 +1,620 @@
+/* compile.c - compiled callables: a call finds the entry whose guards hold and runs it, or captures a new one.
+ *
+ * Entries hang off the code object and are shared by all callables that have the same back end. A call that fits an entry
+ * makes no Python frame: arguments are bound to slots, guards checked, graph run and result made, all from here. */
+#include "python/capture/capture.h"
+
+#include <structmember.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "python/capture/compile.h"
+#include "python/capture/frame.h"
+#include "python/capture/instructions.h"
+#include "trace/fake.h"
+
+typedef struct entry {
+    struct entry *next;         /* owned */
+    PyObject *backend;          /* counted */
+    PyObject *run;              /* counted, NULL: nothing to run */
+    recipe   *recipe;           /* owned */
+    tp_sources sources;
+    int32_t  *input;            /* owned: sources of the graph's inputs */
+    size_t    input_count;
+    int       only_output;      /* of the recipe */
+    bool      grad_mode, inference_mode;
+    uint8_t   default_dtype;
+} entry;
+
+/* What hangs off a code object. */
+typedef struct code_entries {
+    tp_code_cache cache;        /* first: what the code object holds */
+    entry *first;               /* owned */
+    int    count;
+    int    generation;          /* of reset() */
+    bool   plain;               /* it could not be captured: runs as it is */
+} code_entries;
+
+typedef struct compiled {
+    PyObject_HEAD
+    vectorcallfunc call;
+    PyObject *function;         /* counted: a Python function */
+    PyObject *self;             /* counted, may be NULL: bound as its first argument */
+    PyObject *backend;          /* counted */
+    PyObject *on_fail;          /* counted, may be NULL: guard_fail_fn */
+    PyObject *dict, *weakrefs;
+    bool fullgraph;
+} compiled;
+
+capture_words *capture_the_words(void)
+{
+    return face.capture_words;
+}
+
+/* ---- entries ---- */
+static void entry_free(entry *e)
+{
+    Py_XDECREF(e->backend);
+    Py_XDECREF(e->run);
+    recipe_free(e->recipe);
+    tp_sources_fini(&e->sources);
+    tp_free(e->input);
+    tp_free(e);
+}
+
+static void entries_clear(code_entries *all)
+{
+    while (all->first) {
+        entry *e = all->first;
+        all->first = e->next;
+        entry_free(e);
+    }
+    all->count = 0;
+    all->plain = false;
+}
+
+static void release_entries(tp_code_cache *cache)
+{
+    entries_clear((code_entries *)cache);
+    tp_free(cache);
+}
+
+static code_entries *entries_of(PyObject *function)
+{
+    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
+    code_entries *all = (code_entries *)tp_code_cache_get(code);
+    if (!all) {
+        if (!(all = tp_alloc_zero(sizeof *all)))
+            return face_raise(), NULL;
+        all->cache.release = release_entries;
+        if (!tp_code_cache_set(code, &all->cache))
+            return face_raise(), NULL;
+        all->generation = face.capture_words->generation;
+    }
+    if (all->generation != face.capture_words->generation) {
+        entries_clear(all);
+        all->generation = face.capture_words->generation;
+    }
+    return all;
+}
+
+/* ---- running an entry ---- */
+static PyObject *run_entry(const entry *e, const call_state *call, PyObject **values)
+{
+    PyObject *few[24], **input = e->input_count <= TP_COUNT(few) ? few : tp_alloc_array(e->input_count, sizeof *few);
+    if (!input)
+        return face_raise();
+    PyObject *outputs = NULL, *result = NULL;
+    bool ok = true;
+    for (size_t i = 0; ok && i < e->input_count; i++)
+        ok = (input[i] = tp_source_value(&e->sources, e->input[i], call, values));
+    if (!ok)
+        PyErr_SetString(PyExc_RuntimeError, "a captured call lost one of its inputs");
+    if (ok && e->run && !(outputs = PyObject_Vectorcall(e->run, input, e->input_count, NULL)))
+        ok = false;
+    if (outputs && !PyTuple_CheckExact(outputs) && !PyList_CheckExact(outputs)) {
+        PyObject *list = face_is_tensor(outputs) ? PyErr_Format(PyExc_TypeError, "the back end's function gave a tensor, not a tuple of outputs")
+                                                 : PySequence_List(outputs);
+        Py_SETREF(outputs, list);
+        ok = list;
+    }
+    if (ok && outputs && PySequence_Fast_GET_SIZE(outputs) < (Py_ssize_t)recipe_output_count(e->recipe)) {
+        PyErr_Format(PyExc_RuntimeError, "the back end's function gave %zd outputs instead of %zu", PySequence_Fast_GET_SIZE(outputs),
+                     recipe_output_count(e->recipe));
+        ok = false;
+    }
+    if (ok && e->only_output >= 0)
+        result = Py_NewRef(PySequence_Fast_GET_ITEM(outputs, e->only_output));
+    else if (ok)
+        result = recipe_run(e->recipe, outputs ? PySequence_Fast_ITEMS(outputs) : NULL, &e->sources, call, values);
+    Py_XDECREF(outputs);
+    if (input != few)
+        tp_free(input);
+    return result;
+}
+
+static bool state_fits(const entry *e)
+{
+    return e->grad_mode == tp_self.grad_mode && e->inference_mode == tp_self.inference_mode &&
+           e->default_dtype == tp_the_runtime.default_dtype;
+}
+
+/* Tries the entries. NULL without an exception: none fits; *reason is then the first guard that failed, as text. */
+static PyObject *run_cached(compiled *f, code_entries *all, const call_state *call, PyObject **reason)
+{
+    for (entry **at = &all->first; *at; at = &(*at)->next) {
+        entry *e = *at;
+        if (e->backend != f->backend || !state_fits(e))
+            continue;
+        PyObject *few[64] = { 0 }, *result = NULL;
+        size_t count = e->sources.path.count;
+        PyObject **values = count <= TP_COUNT(few) ? few : tp_alloc_zero(count * sizeof *few);
+        const guard *failed = NULL;
+        if (!values)
+            return face_raise();
+        bool fits = tp_guards_hold(&e->sources, call, values, &failed);
+        if (fits) {
+            if (at != &all->first) {            /* what fits now will fit next */
+                *at = e->next;
+                e->next = all->first;
+                all->first = e;
+            }
+            result = run_entry(e, call, values);
+        } else if (f->on_fail && !*reason) {
+            *reason = tp_guard_text(&e->sources, failed);
+        }
+        for (size_t i = 0; i < count; i++)
+            Py_XDECREF(values[i]);
+        if (values != few)
+            tp_free(values);
+        if (fits)
+            return result;
+    }
+    return NULL;
+}
+
+/* ---- making an entry ---- */
+
+/* Inputs nobody reads and items nobody took are no part of the graph. */
+static void tidy(capture *c)
+{
+    for (tp_node *n = c->graph->root.prev, *before; !tp_node_is_root(n); n = before) {
+        before = n->prev;
+        bool idle = n->kind == TP_PLACEHOLDER || n->kind == TP_GET_ATTR ||
+                    (n->kind == TP_CALL_FUNCTION && n->target.kind == TP_TARGET_BUILTIN && n->target.builtin == tp_builtin_getitem);
+        if (idle && !n->user_count)
+            tp_node_erase(n);
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < c->input.count; i++) {
+        graph_input in = c->input.item[i];
+        if (in.node->flags & TP_NODE_ERASED)
+            Py_DECREF(in.stand_in);
+        else
+            c->input.item[kept++] = in;
+    }
+    c->input.count = kept;
+}
+
+static bool give_output(capture *c, const recipe *r)
+{
+    size_t count = recipe_output_count(r);
+    tp_list *l = tp_list_new(count);
+    if (!l) {
+        face_raise();
+        return false;
+    }
+    for (size_t i = 0; i < count; i++)
+        l->item[i] = tp_of_node(recipe_output(r, i));
+    (void)tp_graph_output(c->graph, (tp_value){ .tag = TP_TUPLE, .list = l });
+    tp_value_unref(tp_of_list(l));
+    if (tp_graph_check(c->graph))
+        return true;
+    face_raise();
+    return false;
+}
+
+static bool has_calls(const tp_graph *g)
+{
+    tp_graph_each(g, n)
+        if (n->kind == TP_CALL_FUNCTION || n->kind == TP_CALL_METHOD || n->kind == TP_CALL_MODULE)
+            return true;
+    return false;
+}
+
+/* Hands the graph to the back end, with this call's inputs as examples. */
+static bool compile_graph(compiled *f, capture *c, entry *e)
+{
+    bool calls = has_calls(c->graph);
+    if (!give_output(c, e->recipe))
+        return false;
+    tidy(c);
+    if (!calls && !recipe_output_count(e->recipe))
+        return true;
+    size_t paths = e->sources.path.count;
+    PyObject **values = tp_alloc_zero((paths + 1) * sizeof *values), *examples = PyList_New((Py_ssize_t)c->input.count), *graph = NULL;
+    bool ok = values && examples && (e->input = tp_alloc_array(c->input.count + 1, sizeof *e->input));
+    if (!ok && !PyErr_Occurred())
+        face_raise();
+    for (size_t i = 0; ok && i < c->input.count; i++) {
+        PyObject *real = tp_source_value(&e->sources, c->input.item[i].source, &c->call, values);
+        e->input[i] = c->input.item[i].source;
+        if ((ok = real))
+            PyList_SET_ITEM(examples, (Py_ssize_t)i, Py_NewRef(real));
+    }
+    e->input_count = c->input.count;
+    if (ok && (graph = fx_wrap_graph(c->graph)))
+        e->run = PyObject_CallFunctionObjArgs(face.capture_words->compile_graph, f->backend, graph, c->attributes, examples, NULL);
+    for (size_t i = 0; values && i < paths; i++)
+        Py_XDECREF(values[i]);
+    tp_free(values);
+    Py_XDECREF(examples);
+    Py_XDECREF(graph);
+    return e->run;
+}
+
+/* Follows the function with these arguments. */
+static bool follow(capture *c, PyObject *function, PyObject *const *slot, PyObject **result)
+{
+    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(function);
+    int slots = capture_slot_count(code);
+    PyObject *taken[MOST_SLOTS + 1];
+    for (int i = 0; i < slots; i++)
+        taken[i] = Py_NewRef(slot[i]);
+    frame *f = frame_new(c, function, taken, true);
+    if (!f)
+        return false;
+    for (size_t i = 0; i < f->code->local_count; i++)
+        f->pending[i] = NO_SOURCE;
+    bool ok = true;
+    for (int i = 0; ok && i < slots; i++)
+        ok = (f->pending[i] = tp_source_in(c->sources, SOURCE_ARGUMENT, NO_SOURCE, i, f->code->local[i].name)) >= 0;
+    ok = ok && frame_run(f) == FRAME_RETURNED;
+    *result = ok ? Py_NewRef(f->taken) : NULL;
+    frame_free(f);
+    return ok;
+}
+
+static entry *make_entry(compiled *f, const call_state *call, PyObject *const *slot)
+{
+    entry *e = tp_alloc_zero(sizeof *e);
+    capture c;
+    if (!e)
+        return face_raise(), NULL;
+    e->backend = Py_NewRef(f->backend);
+    e->grad_mode = tp_self.grad_mode;
+    e->inference_mode = tp_self.inference_mode;
+    e->default_dtype = (uint8_t)tp_the_runtime.default_dtype;
+    PyObject *result = NULL;
+    bool ok = capture_init(&c, &e->sources);
+    if (ok) {
+        tp_fake_mode fake = { .allow_real = true };
+        c.call = *call;
+        c.globals = PyFunction_GET_GLOBALS(f->function);
+        tp_fake_enter(&fake);
+        ok = follow(&c, f->function, slot, &result) && (e->recipe = recipe_new(&c, result));
+        capture_end_generators(&c);
+        capture_end_callables(&c);
+        tp_fake_leave(&fake);
+        tp_self.grad_mode = e->grad_mode;
+        tp_self.inference_mode = e->inference_mode;
+    }
+    ok = ok && compile_graph(f, &c, e);
+    if (ok)
+        e->only_output = recipe_only_output(e->recipe);
+    Py_XDECREF(result);
+    capture_fini(&c);
+    if (ok)
+        return e;
+    entry_free(e);
+    return NULL;
+}
+
+/* ---- calling ---- */
+static PyObject *call_plainly(compiled *f, PyObject *const *slot)
+{
+    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(f->function);
+    int plain = code->co_argcount, named = code->co_kwonlyargcount, at = plain + named;
+    PyObject *args = PyTuple_New(plain), *kwargs = PyDict_New(), *all = NULL, *result = NULL;
+    bool ok = args && kwargs;
+    for (int i = 0; ok && i < plain; i++)
+        PyTuple_SET_ITEM(args, i, Py_NewRef(slot[i]));
+    for (int i = 0; ok && i < named; i++)
+        ok = PyDict_SetItem(kwargs, PyTuple_GET_ITEM(code->co_localsplusnames, plain + i), slot[plain + i]) == 0;
+    if (ok && code->co_flags & CO_VARARGS)
+        all = PySequence_Concat(args, slot[at++]);
+    else if (ok)
+        all = Py_NewRef(args);
+    if (all && (!(code->co_flags & CO_VARKEYWORDS) || PyDict_Update(kwargs, slot[at]) == 0))
+        result = PyObject_Call(f->function, all, kwargs);
+    Py_XDECREF(args);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(all);
+    return result;
+}
+
+static bool tell_failure(compiled *f, PyObject *reason)
+{
+    PyObject *pair = PyTuple_Pack(2, reason, PyFunction_GET_CODE(f->function));
+    PyObject *done = pair ? PyObject_CallOneArg(f->on_fail, pair) : NULL;
+    Py_XDECREF(pair);
+    Py_XDECREF(done);
+    return done;
+}
+
+/* Would the entry be about the very modules of this call? Entries of other instances do not count against the limit. */
+static bool is_about(const entry *e, const call_state *call)
+{
+    size_t count = e->sources.path.count;
+    PyObject **values = tp_alloc_zero((count + 1) * sizeof *values);
+    bool same = values;
+    for (size_t i = 0; same && i < e->sources.guard.count; i++) {
+        const guard *g = &e->sources.guard.item[i];
+        if (g->kind == GUARD_ID && PyObject_IsInstance(g->object, face.capture_words->module) == 1)
+            same = tp_source_value(&e->sources, g->source, call, values) == g->object;
+    }
+    for (size_t i = 0; values && i < count; i++)
+        Py_XDECREF(values[i]);
+    tp_free(values);
+    PyErr_Clear();
+    return same;
+}
+
+static int count_about(const code_entries *all, const compiled *f, const call_state *call)
+{
+    int count = 0;
+    for (const entry *e = all->first; e; e = e->next)
+        count += e->backend == f->backend && is_about(e, call);
+    return count;
+}
+
+/* Captures, then runs what was captured. */
+static PyObject *call_new(compiled *f, code_entries *all, const call_state *call, PyObject *const *slot)
+{
+    int about = all->first ? count_about(all, f, call) : 0;
+    if (about && face.capture_words->strict)
+        return PyErr_Format(face.capture_words->recompiled, "Recompiling function %U in %U:%d", ((PyFunctionObject *)f->function)->func_name,
+                            ((PyCodeObject *)PyFunction_GET_CODE(f->function))->co_filename, ((PyCodeObject *)PyFunction_GET_CODE(f->function))->co_firstlineno);
+    if (about >= face.capture_words->limit || all->count >= face.capture_words->total_limit)
+        return call_plainly(f, slot);
+    entry *e = make_entry(f, call, slot);
+    if (!e) {
+        bool unsupported = PyErr_ExceptionMatches(face.capture_words->unsupported), own = face.capture_words->failed && PyErr_ExceptionMatches(face.capture_words->failed);
+        if (f->fullgraph || own || PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) || PyErr_ExceptionMatches(PyExc_MemoryError))
+            return NULL;
+        PyErr_Clear();
+        all->plain |= unsupported;              /* another call may go another way, but will seldom be worth the search */
+        return call_plainly(f, slot);
+    }
+    e->next = all->first;
+    all->first = e;
+    all->count++;
+    PyObject *reason = NULL, *result = run_cached(f, all, call, &reason);
+    Py_XDECREF(reason);
+    if (!result && !PyErr_Occurred())           /* capturing changed what it looked at: what is sure is the program itself */
+        return call_plainly(f, slot);
+    return result;
+}
+
+/* Inside a tracer, a transform or a mode of the user's the function runs as it is: what watches must see its ops. */
+static bool is_watched(void)
+{
+    return tp_self.active || tp_self.modes;
+}
+
+static PyObject *call_bound(compiled *f, PyObject *const *slot)
+{
+    call_state call = { slot, PyFunction_GET_CLOSURE(f->function), PyFunction_GET_GLOBALS(f->function) };
+    code_entries *all = entries_of(f->function);
+    PyObject *reason = NULL, *result;
+    if (!all)
+        return NULL;
+    if (all->plain && !f->fullgraph)
+        return call_plainly(f, slot);
+    if ((result = run_cached(f, all, &call, &reason)) || PyErr_Occurred()) {
+        Py_XDECREF(reason);
+        return result;
+    }
+    if (reason && !tell_failure(f, reason)) {
+        Py_DECREF(reason);
+        return NULL;
+    }
+    Py_XDECREF(reason);
+    return call_new(f, all, &call, slot);
+}
+
+static PyObject *compiled_call(PyObject *callable, PyObject *const *args, size_t flags, PyObject *names)
+{
+    compiled *f = (compiled *)callable;
+    PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(f->function);
+    Py_ssize_t count = PyVectorcall_NARGS(flags);
+    int slots = capture_slot_count(code), bound = 1;
+    PyObject *slot[MOST_SLOTS + 1], *result;
+    if (TP_UNLIKELY(is_watched() || !face.capture_words || slots > MOST_SLOTS)) {
+        PyObject *plain = f->self ? PyMethod_New(f->function, f->self) : Py_NewRef(f->function);
+        result = plain ? PyObject_Vectorcall(plain, args, flags, names) : NULL;
+        Py_XDECREF(plain);
+        return result;
+    }
+    if (TP_LIKELY(!names && !f->self && count == slots && count == code->co_argcount))
+        return call_bound(f, args);
+    PyObject *all[MOST_SLOTS + 1], *kwargs = NULL;
+    Py_ssize_t first = f->self ? 1 : 0, given = names ? PyTuple_GET_SIZE(names) : 0;
+    if (count + first > MOST_SLOTS)
+        return PyErr_Format(PyExc_TypeError, "a compiled callable takes at most %d arguments", MOST_SLOTS);
+    all[0] = f->self;
+    memcpy(all + first, args, (size_t)count * sizeof *all);
+    if (given && !(kwargs = PyDict_New()))
+        return NULL;
+    for (Py_ssize_t i = 0; i < given; i++)
+        if (PyDict_SetItem(kwargs, PyTuple_GET_ITEM(names, i), args[count + i]) < 0)
+            bound = -1;
+    if (bound == 1)
+        bound = capture_bind(f->function, all, count + first, kwargs, slot);
+    if (bound == 1)
+        bound = capture_fill_defaults(NULL, f->function, slot);
+    if (bound == 1) {
+        result = call_bound(f, slot);
+        for (int i = 0; i < slots; i++)
+            Py_XDECREF(slot[i]);
+    } else {                                    /* the arguments do not fit: the function's own error */
+        PyObject *tuple = bound == 0 ? PyTuple_New(count + first) : NULL;
+        for (Py_ssize_t i = 0; tuple && i < count + first; i++)
+            PyTuple_SET_ITEM(tuple, i, Py_NewRef(all[i]));
+        result = tuple ? PyObject_Call(f->function, tuple, kwargs) : NULL;
+        Py_XDECREF(tuple);
+    }
+    Py_XDECREF(kwargs);
+    return result;
+}
+
+/* ---- the type ---- */
+static PyObject *compiled_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "function", "self", "backend", "fullgraph", "guard_fail_fn", NULL };
+    PyObject *function, *self, *backend, *on_fail;
+    int fullgraph;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OOpO", names, &PyFunction_Type, &function, &self, &backend, &fullgraph, &on_fail))
+        return NULL;
+    compiled *f = (compiled *)type->tp_alloc(type, 0);
+    if (!f)
+        return NULL;
+    f->call = compiled_call;
+    f->function = Py_NewRef(function);
+    f->self = self == Py_None ? NULL : Py_NewRef(self);
+    f->backend = Py_NewRef(backend);
+    f->on_fail = on_fail == Py_None ? NULL : Py_NewRef(on_fail);
+    f->fullgraph = fullgraph;
+    return (PyObject *)f;
+}
+
+static int compiled_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    compiled *f = (compiled *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(f->function);
+    Py_VISIT(f->self);
+    Py_VISIT(f->backend);
+    Py_VISIT(f->on_fail);
+    Py_VISIT(f->dict);
+    return 0;
+}
+
+static int compiled_clear(PyObject *self)
+{
+    compiled *f = (compiled *)self;
+    Py_CLEAR(f->self);
+    Py_CLEAR(f->backend);
+    Py_CLEAR(f->on_fail);
+    Py_CLEAR(f->dict);
+    return 0;
+}
+
+static void compiled_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    compiled *f = (compiled *)self;
+    PyObject_GC_UnTrack(self);
+    if (f->weakrefs)
+        PyObject_ClearWeakRefs(self);
+    (void)compiled_clear(self);
+    Py_CLEAR(f->function);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+/* As an attribute of a class it is a method, as the function it stands for. */
+static PyObject *compiled_get(PyObject *self, PyObject *instance, PyObject *class)
+{
+    (void)class;
+    return instance && instance != Py_None ? PyMethod_New(self, instance) : Py_NewRef(self);
+}
+
+static PyMemberDef compiled_members[] = {
+    { "__vectorcalloffset__", T_PYSSIZET, offsetof(compiled, call), READONLY, NULL },
+    { "__dictoffset__", T_PYSSIZET, offsetof(compiled, dict), READONLY, NULL },
+    { "__weaklistoffset__", T_PYSSIZET, offsetof(compiled, weakrefs), READONLY, NULL },
+    { "_function", T_OBJECT, offsetof(compiled, function), READONLY, NULL },
+    { "_backend", T_OBJECT, offsetof(compiled, backend), READONLY, NULL },
+    { 0 },
+};
+static PyGetSetDef compiled_attributes[] = {
+    { "__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL },
+    { 0 },
+};
+static PyType_Slot compiled_slots[] = {
+    { Py_tp_new, compiled_new },           { Py_tp_dealloc, compiled_dealloc },     { Py_tp_traverse, compiled_traverse },
+    { Py_tp_clear, compiled_clear },       { Py_tp_call, PyVectorcall_Call },       { Py_tp_descr_get, compiled_get },
+    { Py_tp_members, compiled_members },   { Py_tp_getset, compiled_attributes },   { 0, NULL },
+};
+static PyType_Spec compiled_spec = { "_Compiled", sizeof(compiled), 0,
+                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, compiled_slots };
+
+/* ---- what Python tells ---- */
+
+/* _configure(words): a dict whose keys are the fields of capture_words. */
+static PyObject *configure(PyObject *module, PyObject *words)
+{
+    static const struct { const char *name; size_t at; } rows[] = {
+#define ROW(field) { #field, offsetof(capture_words, field) }
+        ROW(unsupported), ROW(failed), ROW(recompiled), ROW(module), ROW(opened), ROW(recorded), ROW(contexts), ROW(breaks), ROW(operators), ROW(comparisons),
+        ROW(getitem), ROW(setitem), ROW(neg), ROW(pos), ROW(invert), ROW(getattr), ROW(set_grad_enabled), ROW(partial), ROW(compile_graph),
+#undef ROW
+    };
+    (void)module;
+    capture_words *w = face.capture_words ? face.capture_words : PyMem_Calloc(1, sizeof *w);
+    if (!w)
+        return PyErr_NoMemory();
+    if (!face.capture_words) {
+        w->limit = 8;
+        w->total_limit = 256;
+    }
+    for (size_t i = 0; i < TP_COUNT(rows); i++) {
+        PyObject *value = PyDict_Check(words) ? PyDict_GetItemString(words, rows[i].name) : NULL;
+        PyObject **field = (PyObject **)(void *)((char *)w + rows[i].at);
+        if (!value) {
+            if (!face.capture_words)
+                PyMem_Free(w);
+            return PyErr_Format(PyExc_KeyError, "%s", rows[i].name);
+        }
+        Py_XSETREF(*field, Py_NewRef(value));
+    }
+    face.capture_words = w;
+    Py_RETURN_NONE;
+}
+
+static PyObject *reset(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    if (face.capture_words)
+        face.capture_words->generation++;
+    Py_RETURN_NONE;
+}
+
+/* _set_limits(entries about the same modules, all entries of a code object, raise instead of capturing again) */
+static PyObject *set_limits(PyObject *module, PyObject *args)
+{
+    int limit, total, strict;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "iip", &limit, &total, &strict))
+        return NULL;
+    if (face.capture_words) {
+        face.capture_words->limit = limit;
+        face.capture_words->total_limit = total;
+        face.capture_words->strict = strict;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef compile_functions[] = {
+    { "_configure", configure, METH_O, "what torch._dynamo tells the capture" },
+    { "_reset", reset, METH_NOARGS, "forgets all that was captured" },
+    { "_set_limits", set_limits, METH_VARARGS, "how many entries a code object may have" },
+    { 0 },
+};
+
+bool capture_compile_init(PyObject *module)
+{
+    return capture_generator_init(module) && capture_callable_init(module) && PyModule_AddFunctions(module, compile_functions) == 0 &&
+           face_make_type(module, &compiled_spec, NULL);
+}

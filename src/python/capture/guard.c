@@ -1,0 +1,185 @@
+/* guard.c - assumptions: making, checking, printing. */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "grad/tape.h"
+#include "python/capture/source.h"
+
+/* Layers whose keys on an argument change what a captured op would do. */
+enum { WATCHED_KEYS = TP_LAYER_BIT(TP_LAYER_FAKE) | TP_LAYER_BIT(TP_LAYER_DISPATCH) | TP_LAYER_BIT(TP_LAYER_TRANSFORM) | TP_KEY_INFERENCE };
+
+/* ---- making ---- */
+bool tp_guard_add(tp_sources *s, guard_kind kind, int32_t at, PyObject *object, int64_t number)
+{
+    guard g = { .kind = (uint8_t)kind, .source = at, .object = object, .number = number };
+    uint64_t hash = tp_hash_word((uint64_t)(uintptr_t)object ^ tp_hash_word((uint64_t)kind << 56 ^ (uint64_t)(uint32_t)at << 24 ^ (uint64_t)number));
+    uint64_t there;
+    if (tp_map_get(&s->guard_at, hash, &there)) {
+        const guard *old = &s->guard.item[there];
+        if (old->kind == g.kind && old->source == at && old->object == object && old->number == number)
+            return true;
+    }
+    if (!tp_array_push(&s->guard, g) || (Py_XINCREF(object), !tp_map_put(&s->guard_at, hash, s->guard.count - 1))) {
+        face_raise();
+        return false;
+    }
+    return true;
+}
+
+bool tp_guard_tensor(tp_sources *s, int32_t at, PyObject *tensor)
+{
+    const tp_tensor *t = face_tensor(tensor);
+    tensor_facts *f = tp_alloc(sizeof *f + 2u * t->ndim * sizeof *f->dims);
+    if (!f) {
+        face_raise();
+        return false;
+    }
+    *f = (tensor_facts){ .type = Py_TYPE(tensor), .dtype = t->dtype, .ndim = t->ndim, .device = t->device,
+                         .requires_grad = tp_requires_grad(t), .keys = t->keys & WATCHED_KEYS };
+    memcpy(f->dims, t->size, t->ndim * sizeof *f->dims);
+    memcpy(f->dims + t->ndim, t->stride, t->ndim * sizeof *f->dims);
+    guard g = { .kind = GUARD_TENSOR, .source = at, .facts = f };
+    if (!tp_array_push(&s->guard, g)) {
+        tp_free(f);
+        face_raise();
+        return false;
+    }
+    Py_INCREF(f->type);
+    return true;
+}
+
+/* ---- checking ---- */
+static bool tensor_fits(PyObject *o, const tensor_facts *f)
+{
+    if (Py_TYPE(o) != f->type)
+        return false;
+    const tp_tensor *t = face_tensor(o);
+    if (t->dtype != f->dtype || t->ndim != f->ndim || t->device.type != f->device.type || t->device.index != f->device.index ||
+        (t->keys & WATCHED_KEYS) != f->keys || tp_requires_grad(t) != f->requires_grad)
+        return false;
+    for (int i = 0; i < t->ndim; i++)
+        if (t->size[i] != f->dims[i] || (t->size[i] > 1 && t->stride[i] != f->dims[f->ndim + i]))
+            return false;
+    return true;
+}
+
+/* Constants: -0.0 is not 0.0 here, and nan is itself. */
+static bool is_equal(PyObject *a, PyObject *b)
+{
+    if (a == b)
+        return true;
+    if (Py_TYPE(a) != Py_TYPE(b))
+        return false;
+    if (PyFloat_CheckExact(a)) {
+        double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
+        return memcmp(&x, &y, sizeof x) == 0;
+    }
+    int same = PyObject_RichCompareBool(a, b, Py_EQ);
+    if (same < 0)
+        PyErr_Clear();
+    return same > 0;
+}
+
+static bool keys_fit(PyObject *o, PyObject *keys)
+{
+    Py_ssize_t at = 0, i = 0;
+    PyObject *key, *value;
+    if (!PyDict_Check(o) || PyDict_GET_SIZE(o) != PyTuple_GET_SIZE(keys))
+        return false;
+    while (PyDict_Next(o, &at, &key, &value)) {
+        PyObject *want = PyTuple_GET_ITEM(keys, i++);
+        if (key != want && !is_equal(key, want))
+            return false;
+    }
+    return true;
+}
+
+static bool lacks(PyObject *o, PyObject *name)
+{
+    PyObject *own = PyObject_GenericGetDict(o, NULL);
+    bool there = own && PyDict_Contains(own, name) == 1;
+    Py_XDECREF(own);
+    PyErr_Clear();
+    return !there;
+}
+
+static bool holds(const tp_sources *s, const guard *g, PyObject *o, const call_state *call, PyObject **values)
+{
+    switch ((guard_kind)g->kind) {
+    case GUARD_ID: return o == g->object;
+    case GUARD_TYPE: return (PyObject *)Py_TYPE(o) == g->object;
+    case GUARD_EQUAL: return is_equal(o, g->object);
+    case GUARD_TENSOR: return tensor_fits(o, g->facts);
+    case GUARD_LENGTH: return PyDict_Check(o)                       ? PyDict_GET_SIZE(o) == g->number
+                              : PyTuple_Check(o) || PyList_Check(o) ? PySequence_Fast_GET_SIZE(o) == g->number
+                              : PyAnySet_Check(o)                   ? PySet_GET_SIZE(o) == g->number
+                                                                    : false;
+    case GUARD_KEYS: return keys_fit(o, g->object);
+    case GUARD_HAS: {
+        int there = PyDict_Check(o) ? PyDict_Contains(o, g->object) : PyAnySet_Check(o) ? PySet_Contains(o, g->object) : -1;
+        if (there < 0)
+            PyErr_Clear();
+        return there == g->number;
+    }
+    case GUARD_LACKS: return lacks(o, g->object);
+    case GUARD_SAME: return o == tp_source_value(s, (int32_t)g->number, call, values);
+    case GUARD_NO_HOOKS: return face_module_is_plain(o);
+    }
+    return false;
+}
+
+bool tp_guards_hold(const tp_sources *s, const call_state *call, PyObject **values, const guard **failed)
+{
+    for (size_t i = 0; i < s->guard.count; i++) {
+        const guard *g = &s->guard.item[i];
+        PyObject *o = tp_source_value(s, g->source, call, values);
+        if (!o || !holds(s, g, o, call, values)) {
+            *failed = g;
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- text ---- */
+static PyObject *tensor_text(PyObject *where, const tensor_facts *f)
+{
+    PyObject *size = face_size(f->ndim, f->dims), *stride = face_size(f->ndim, f->dims + f->ndim), *dtype = face_dtype((tp_dtype)f->dtype);
+    PyObject *sizes = size ? PySequence_List(size) : NULL, *strides = stride ? PySequence_List(stride) : NULL, *text = NULL;
+    if (sizes && strides && dtype)
+        text = PyUnicode_FromFormat("check_tensor(%U, %s, %S, size=%R, stride=%R, requires_grad=%s)", where, f->type->tp_name, dtype, sizes,
+                                    strides, f->requires_grad ? "True" : "False");
+    Py_XDECREF(size);
+    Py_XDECREF(stride);
+    Py_XDECREF(sizes);
+    Py_XDECREF(strides);
+    Py_XDECREF(dtype);
+    return text;
+}
+
+PyObject *tp_guard_text(const tp_sources *s, const guard *g)
+{
+    PyObject *where = tp_source_text(s, g->source), *text = NULL, *other;
+    if (!where)
+        return NULL;
+    switch ((guard_kind)g->kind) {
+    case GUARD_ID: text = PyUnicode_FromFormat("___check_obj_id(%U, %zu)", where, (size_t)g->object); break;
+    case GUARD_TYPE: text = PyUnicode_FromFormat("___check_type_id(%U, %zu)", where, (size_t)g->object); break;
+    case GUARD_EQUAL: text = PyUnicode_FromFormat(g->object == Py_None ? "%U is %R" : "%U == %R", where, g->object); break;
+    case GUARD_TENSOR: text = tensor_text(where, g->facts); break;
+    case GUARD_LENGTH: text = PyUnicode_FromFormat("len(%U) == %lld", where, LL(g->number)); break;
+    case GUARD_KEYS: text = PyUnicode_FromFormat("tuple(%U.keys()) == %R", where, g->object); break;
+    case GUARD_HAS: text = PyUnicode_FromFormat(g->number ? "%R in %U" : "%R not in %U", g->object, where); break;
+    case GUARD_LACKS: text = PyUnicode_FromFormat("not ___dict_contains(%R, %U.__dict__)", g->object, where); break;
+    case GUARD_SAME:
+        if ((other = tp_source_text(s, (int32_t)g->number)))
+            text = PyUnicode_FromFormat("%U is %U", where, other);
+        Py_XDECREF(other);
+        break;
+    case GUARD_NO_HOOKS: text = PyUnicode_FromFormat("not %U._forward_hooks", where); break;
+    }
+    Py_DECREF(where);
+    return text;
+}

@@ -1,0 +1,299 @@
+/* tensors.c - what becomes a node: functions, methods and modules that take or give tensors.
+ *
+ * The operation is done first, on fake tensors, so its result tells what it was: with tensors in the result it is a node,
+ * without any it was a question about sizes and types whose answer is a constant. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "python/capture/capture.h"
+
+/* Methods and functions that look at data. */
+static const char *const data_names[] = { "item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__", "__complex__",
+                                          "backward", "register_hook", "requires_grad_", "data_ptr", "untyped_storage", "storage",
+                                          "equal", "allclose", "is_nonzero", "nonzero", "unique", "masked_select", "set_", "resize_" };
+
+static bool reads_data(const char *name)
+{
+    for (size_t i = 0; i < TP_COUNT(data_names); i++)
+        if (!strcmp(name, data_names[i]))
+            return true;
+    return false;
+}
+
+/* ---- arguments ---- */
+tp_node *capture_node(capture *c, PyObject *tensor)
+{
+    record *r = capture_record(c, tensor);
+    if (r && r->node)
+        return r->node;
+    return capture_unsupported("a tensor that was not made by captured code");
+}
+
+static bool to_value(capture *c, PyObject *o, tp_value *out);
+
+static bool to_list(capture *c, PyObject *o, tp_tag tag, tp_value *out)
+{
+    bool dict = tag == TP_DICT;
+    Py_ssize_t count = dict ? 2 * PyDict_GET_SIZE(o) : PySequence_Fast_GET_SIZE(o), at = 0, i = 0;
+    tp_list *l = tp_list_new((size_t)count);
+    if (!l) {
+        face_raise();
+        return false;
+    }
+    *out = (tp_value){ .tag = (uint8_t)tag, .list = l };
+    bool ok = true;
+    PyObject *key, *value;
+    while (ok && dict && PyDict_Next(o, &at, &key, &value)) {
+        ok = to_value(c, key, &l->item[i]) && to_value(c, value, &l->item[i + 1]);
+        i += 2;
+    }
+    for (; ok && !dict && i < count; i++)
+        ok = to_value(c, PySequence_Fast_GET_ITEM(o, i), &l->item[i]);
+    if (!ok)
+        tp_value_unref(*out);
+    return ok;
+}
+
+static bool to_slice(capture *c, PyObject *o, tp_value *out)
+{
+    const PySliceObject *s = (PySliceObject *)o;
+    tp_list *l = tp_list_new(3);
+    if (!l) {
+        face_raise();
+        return false;
+    }
+    *out = (tp_value){ .tag = TP_SLICE, .list = l };
+    if (to_value(c, s->start, &l->item[0]) && to_value(c, s->stop, &l->item[1]) && to_value(c, s->step, &l->item[2]))
+        return true;
+    tp_value_unref(*out);
+    return false;
+}
+
+static bool to_value(capture *c, PyObject *o, tp_value *out)
+{
+    *out = tp_none();
+    if (face_is_tensor(o)) {
+        tp_node *n = capture_node(c, o);
+        *out = tp_of_node(n);
+        return n;
+    }
+    if (PyTuple_CheckExact(o) || PyList_CheckExact(o) || Py_IS_TYPE(o, face.size))
+        return to_list(c, o, PyList_Check(o) ? TP_LIST : TP_TUPLE, out);
+    if (PyDict_CheckExact(o))
+        return to_list(c, o, TP_DICT, out);
+    if (PySlice_Check(o))
+        return to_slice(c, o, out);
+    return fx_to_value(c->graph, o, out);
+}
+
+/* ---- results ---- */
+static bool give_node(capture *c, PyObject *tensor, tp_node *node)
+{
+    record *r = capture_record(c, tensor);
+    if (r && r->node)
+        return true;                    /* written in place: it is the tensor it was */
+    if (!r && !(r = capture_note(c, tensor, NO_SOURCE, false)))
+        return false;
+    r->node = node;
+    tp_node_set_fact(node, tp_of_tensor(face_tensor(tensor)));
+    return true;
+}
+
+static bool give_nodes(capture *c, PyObject *result, tp_node *node)
+{
+    if (face_is_tensor(result))
+        return give_node(c, result, node);
+    if (PyDict_Check(result))
+        return capture_unsupported("an operation on tensors that gives a dict");
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(result, i);
+        if (!capture_has_tensor(item))
+            continue;
+        tp_node *part = tp_graph_getitem(c->graph, node, i);
+        if (!part) {
+            capture_graph_error(c);
+            return false;
+        }
+        if (!give_nodes(c, item, part))
+            return false;
+    }
+    return true;
+}
+
+/* Several results may come as a struct sequence, which is a tuple; iterators of tensors are not followed. */
+static bool add_node(capture *c, tp_node_kind kind, tp_target target, PyObject *args, PyObject *kwargs, PyObject *result, bool impure)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(args), keywords = kwargs ? PyDict_GET_SIZE(kwargs) : 0, done = 0, at = 0;
+    tp_value *value = tp_alloc_array((size_t)(count + 2 * keywords + 1), sizeof *value);
+    if (!value) {
+        face_raise();
+        return false;
+    }
+    bool ok = true;
+    for (; ok && done < count; done += ok)
+        ok = to_value(c, PyTuple_GET_ITEM(args, done), &value[done]);
+    PyObject *key, *item;
+    while (ok && keywords && PyDict_Next(kwargs, &at, &key, &item)) {
+        Py_ssize_t length;
+        const char *name = PyUnicode_AsUTF8AndSize(key, &length);
+        ok = name && (value[done] = tp_value_string(name, (size_t)length)).tag == TP_STRING;
+        done += ok;
+        if (ok && (ok = to_value(c, item, &value[done])))
+            done++;
+    }
+    tp_node *node = NULL;
+    if (ok && !(node = tp_node_new(c->graph, kind, target, value, (uint32_t)count, (uint32_t)keywords, NULL)))
+        capture_graph_error(c);
+    tp_values_unref(value, (size_t)done);
+    tp_free(value);
+    if (!node)
+        return false;
+    if (impure)
+        node->flags |= TP_NODE_IMPURE;
+    return !capture_has_tensor(result) || give_nodes(c, result, node);
+}
+
+/* Does it write to one of its arguments? Then the node stays though nobody reads it. */
+static bool writes(PyObject *args, PyObject *kwargs, PyObject *result)
+{
+    if (kwargs && PyDict_GetItemString(kwargs, "out"))
+        return true;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++)
+        if (PyTuple_GET_ITEM(args, i) == result)
+            return true;
+    return false;
+}
+
+/* ---- calls ---- */
+static PyObject *all_inside(capture *c, PyObject *args, PyObject **kwargs)
+{
+    PyObject *inside = capture_inside(c, args);
+    if (inside && *kwargs && !(*kwargs = capture_inside(c, *kwargs)))
+        Py_CLEAR(inside);
+    return inside;
+}
+
+PyObject *capture_call_function(capture *c, PyObject *callable, PyObject *args, PyObject *kwargs)
+{
+    PyObject *own = kwargs && PyDict_GET_SIZE(kwargs) ? kwargs : NULL, *inside = all_inside(c, args, &own);
+    if (!inside)
+        return NULL;
+    bool grad = tp_self.grad_mode;
+    PyObject *result = PyObject_Call(callable, inside, own);
+    tp_target target;
+    bool ok = result;
+    bool acts = grad != tp_self.grad_mode || callable == capture_the_words()->setitem;
+    if (ok && (capture_has_tensor(result) || acts)) {
+        if ((ok = fx_target_read(TP_CALL_FUNCTION, callable, &target))) {
+            ok = add_node(c, TP_CALL_FUNCTION, target, inside, own, result, acts || writes(inside, own, result));
+            fx_target_drop(target);
+        }
+    } else if (ok && capture_has_tensor(inside) && (PyIter_Check(result) || result == Py_None)) {
+        ok = capture_unsupported("%R, which gives %s", callable, Py_TYPE(result)->tp_name);
+    }
+    Py_DECREF(inside);
+    Py_XDECREF(own);
+    if (!ok)
+        Py_CLEAR(result);
+    return result;
+}
+
+PyObject *capture_two(capture *c, PyObject *function, PyObject *a, PyObject *b)
+{
+    PyObject *args = PyTuple_Pack(2, a, b), *result = args ? capture_call_function(c, function, args, NULL) : NULL;
+    Py_XDECREF(args);
+    return result;
+}
+
+PyObject *capture_call_method(capture *c, const char *name, PyObject *args, PyObject *kwargs)
+{
+    if (reads_data(name))
+        return capture_unsupported("Tensor.%s: the capture has no data", name);
+    PyObject *own = kwargs && PyDict_GET_SIZE(kwargs) ? kwargs : NULL, *inside = all_inside(c, args, &own), *result = NULL;
+    if (!inside)
+        return NULL;
+    PyObject *method = PyObject_GetAttrString(PyTuple_GET_ITEM(inside, 0), name);
+    PyObject *rest = method ? PyTuple_GetSlice(inside, 1, PyTuple_GET_SIZE(inside)) : NULL;
+    if (rest)
+        result = PyObject_Call(method, rest, own);
+    if (result && capture_has_tensor(result) &&
+        !add_node(c, TP_CALL_METHOD, tp_target_name(name), inside, own, result, writes(inside, own, result)))
+        Py_CLEAR(result);
+    else if (result && (PyIter_Check(result) || result == Py_None)) {
+        Py_CLEAR(result);
+        capture_unsupported("Tensor.%s", name);
+    }
+    Py_XDECREF(method);
+    Py_XDECREF(rest);
+    Py_DECREF(inside);
+    Py_XDECREF(own);
+    return result;
+}
+
+PyObject *capture_call_module(capture *c, PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    const record *r = capture_record(c, module);
+    if (!r || r->source == NO_SOURCE)
+        return capture_unsupported("a call of a module made inside the captured code");
+    PyObject *name = capture_attribute_name(c, module, r->source);
+    PyObject *own = kwargs && PyDict_GET_SIZE(kwargs) ? kwargs : NULL, *inside = name ? all_inside(c, args, &own) : NULL;
+    PyObject *result = inside ? PyObject_Call(module, inside, own) : NULL;
+    if (result && !capture_has_tensor(result)) {
+        Py_CLEAR(result);
+        capture_unsupported("a module that gives no tensor");
+    }
+    if (result && !add_node(c, TP_CALL_MODULE, tp_target_name(PyUnicode_AsUTF8(name)), inside, own, result, true))
+        Py_CLEAR(result);
+    Py_XDECREF(name);
+    if (inside)
+        Py_XDECREF(own);
+    Py_XDECREF(inside);
+    return result;
+}
+
+bool capture_note_grad_mode(capture *c, bool before)
+{
+    if (before == tp_self.grad_mode)
+        return true;
+    tp_target target;
+    PyObject *args = PyTuple_Pack(1, tp_self.grad_mode ? Py_True : Py_False);
+    bool ok = args && fx_target_read(TP_CALL_FUNCTION, capture_the_words()->set_grad_enabled, &target);
+    if (ok) {
+        ok = add_node(c, TP_CALL_FUNCTION, target, args, NULL, Py_None, true);
+        fx_target_drop(target);
+    }
+    Py_XDECREF(args);
+    return ok;
+}
+
+/* ---- attributes and rows ---- */
+PyObject *capture_tensor_attribute(capture *c, PyObject *tensor, PyObject *name)
+{
+    const char *text = PyUnicode_AsUTF8(name);
+    if (!text)
+        return NULL;
+    if (!strcmp(text, "grad") || !strcmp(text, "grad_fn") || !strcmp(text, "_base") || !strcmp(text, "__dict__"))
+        return capture_unsupported("Tensor.%s", text);
+    PyObject *value = PyObject_GetAttr(tensor, name);
+    if (value && face_is_tensor(value) && value != tensor) {
+        Py_DECREF(value);
+        return capture_two(c, capture_the_words()->getattr, tensor, name);
+    }
+    return value;
+}
+
+PyObject *capture_tensor_items(capture *c, PyObject *tensor)
+{
+    const tp_tensor *t = face_tensor(tensor);
+    if (t->ndim == 0)
+        return PyErr_Format(PyExc_TypeError, "iteration over a 0-d tensor");
+    PyObject *list = PyList_New(0);
+    for (int64_t i = 0; list && i < t->size[0]; i++) {
+        PyObject *key = PyLong_FromLongLong(i), *row = key ? capture_two(c, capture_the_words()->getitem, tensor, key) : NULL;
+        if (!row || PyList_Append(list, row) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(key);
+        Py_XDECREF(row);
+    }
+    return list;
+}
