@@ -87,7 +87,22 @@ static void look(const tp_dim *dim, size_t count, size_t i, finding *f)
     f->narrowed = s->range.low > declared.low || (s->range.high < declared.high && s->range.high < INT64_MAX - s->modulus);
 }
 
-/* Relations of several symbols that no replacement expresses: their symbols are marked. */
+/* The symbols of x would have to be the numbers of the example. */
+static void mark_symbols(const tp_dim *dim, size_t count, tp_sym x, finding *f)
+{
+    tp_sym symbol[MOST_SYMBOLS];
+    size_t symbols = tp_sym_free_symbols(x, symbol, MOST_SYMBOLS);
+    for (size_t k = 0; k < symbols; k++) {
+        size_t i = find(dim, count, symbol[k]);
+        int64_t hint;
+        if (i < count && tp_sym_hint(symbol[k], &hint)) {
+            f[i].complex = true;
+            f[i].value = hint;
+        }
+    }
+}
+
+/* Relations of several symbols that no replacement expresses, and replacements that are no linear function of one. */
 static bool mark_complex(tp_shape_env *env, const tp_dim *dim, size_t count, finding *f)
 {
     tp_binding now[MOST_SYMBOLS];
@@ -100,14 +115,14 @@ static bool mark_complex(tp_shape_env *env, const tp_dim *dim, size_t count, fin
         tp_sym c = tp_sym_substitute(guard->condition, now, replaced), symbol[MOST_SYMBOLS];
         if (tp_sym_is_failed(c))
             return tp_shape_env_check(env);
-        size_t symbols = guard->deferred || tp_sym_is_bool(c) ? 0 : tp_sym_free_symbols(c, symbol, MOST_SYMBOLS);
-        for (size_t k = 0; symbols > 1 && k < symbols; k++) {
-            size_t i = find(dim, count, symbol[k]);
-            int64_t hint;
-            if (i < count && tp_sym_hint(symbol[k], &hint)) {
-                f[i].complex = true;
-                f[i].value = hint;
-            }
+        if (!guard->deferred && !tp_sym_is_bool(c) && tp_sym_free_symbols(c, symbol, MOST_SYMBOLS) > 1)
+            mark_symbols(dim, count, c, f);
+    }
+    for (size_t i = 0; i < replaced; i++) {
+        size_t own = find(dim, count, now[i].symbol);
+        if (own < count && !f[own].constant && !f[own].equal && !f[own].related) {
+            mark_symbols(dim, count, now[i].symbol, f);
+            mark_symbols(dim, count, now[i].value, f);
         }
     }
     return true;

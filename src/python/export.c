@@ -216,8 +216,21 @@ static bool add_output(tracing *t, PyObject *written, PyObject *leaves)
     return ok;
 }
 
+/* The fresh copy of what is no literal is a plain copy. */
+static void copy_plainly(tp_graph *g)
+{
+    const tp_op *fresh = tp_op_find("aten", "lift_fresh_copy", ""), *clone = tp_op_find("aten", "clone", "");
+    tp_graph_each(g, n)
+    {
+        const tp_node *of = fresh && clone && tp_node_calls(n, fresh) && n->arg_count ? tp_as_node(n->arg[0]) : NULL;
+        if (of && of->kind != TP_GET_ATTR)
+            tp_node_set_target(n, tp_target_op(clone));
+    }
+}
+
 static bool clean(tp_graph *g)
 {
+    copy_plainly(g);
     const tp_pass_info dce = { "dce", tp_pass_dce };
     return tp_passes_run(g, &dce, 1, NULL, NULL) || face_raise();
 }

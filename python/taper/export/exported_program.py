@@ -162,7 +162,8 @@ class ExportedProgram:
             _assign(made, name, value, kind, persistent)
         made.meta.update(self._graph_module.meta)
         made.range_constraints = self._range_constraints
-        made.register_forward_pre_hook(self._checker(), with_kwargs=True)
+        made.__dict__["_check_inputs"] = self._checker()
+        made.register_forward_pre_hook(made._check_inputs, with_kwargs=True)
         type(made).train, type(made).eval = _refused("train"), _refused("eval")
         return made
 
