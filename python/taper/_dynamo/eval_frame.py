@@ -1,6 +1,7 @@
 """The callables that torch.compile and optimize give."""
 import functools
 import inspect
+import sys
 import types
 
 from .. import _C
@@ -18,6 +19,11 @@ def is_compiling():
     """Is a module being exported?"""
     from ..export._trace import _is_exporting
     return _is_exporting()
+
+
+def is_dynamo_supported():
+    """Bytecode is captured on CPython 3.11 only."""
+    return sys.version_info[:2] == (3, 11)
 
 
 def unsupported(a, b):
