@@ -55,6 +55,8 @@ static int64_t divide_up(int64_t a, int64_t b)
 static void look(const tp_dim *dim, size_t count, size_t i, finding *f)
 {
     *f = (finding){ .of = count };
+    if (dim[i].derived)
+        return;
     if (!is_symbol(dim[i].symbol)) {
         f->constant = tp_sym_is_int(dim[i].symbol);
         f->value = f->constant ? tp_sym_as_int(dim[i].symbol) : 0;
@@ -99,6 +101,20 @@ static void mark_symbols(const tp_dim *dim, size_t count, tp_sym x, finding *f)
             f[i].complex = true;
             f[i].value = hint;
         }
+    }
+}
+
+/* A root that is a constant because of its derived sizes: the guards on these are what nobody could declare. */
+static void mark_roots(const tp_dim *dim, size_t count, finding *f)
+{
+    for (size_t i = 0; i < count; i++) {
+        int64_t hint;
+        if (!dim[i].derived || !(f[dim[i].root].constant || f[dim[i].root].complex) || !tp_sym_hint(dim[i].symbol, &hint))
+            continue;
+        f[dim[i].root].complex = true;
+        f[dim[i].root].constant = false;
+        f[i].complex = true;
+        f[i].value = hint;
     }
 }
 
@@ -241,6 +257,8 @@ static void put_value_fixes(const writing *w)
         size_t i = w->order[k];
         const finding *f = &w->found[i];
         const char *name = w->dim[i].name;
+        if (w->dim[i].derived)
+            continue;
         if (f->constant || f->complex)
             tp_text_add(w->out, "  %s = %lld\n", name, LL(f->value));
         else if (f->equal || f->related) {
@@ -270,7 +288,7 @@ static void put_names(const writing *w, bool complex)
     const char *between = "";
     for (size_t k = 0; k < w->count; k++) {
         const finding *f = &w->found[w->order[k]];
-        if (complex ? !f->complex : !is_ordinary(f))
+        if (w->dim[w->order[k]].derived || (complex ? !f->complex : !is_ordinary(f)))
             continue;
         tp_text_add(w->out, "%s%s", between, w->dim[w->order[k]].name);
         between = ", ";
@@ -332,6 +350,8 @@ bool tp_dims_check(tp_shape_env *env, const tp_dim *dim, size_t count, bool keep
     for (size_t i = 0; ok && i < count; i++)
         look(dim, count, i, &w.found[i]);
     ok = ok && (keep_complex || mark_complex(env, dim, count, w.found));
+    if (ok && !keep_complex)
+        mark_roots(dim, count, w.found);
     for (size_t i = 0; ok && i < count; i++) {
         complex = complex || w.found[i].complex;
         ordinary = ordinary || is_ordinary(&w.found[i]);

@@ -457,7 +457,7 @@ static PyObject *export_check(PyObject *module, PyObject *args)
 
 /* ---- declared sizes ---- */
 
-/* _export_violations(env, [(name, source or None, symbol)…], keep_complex): the message, or None. */
+/* _export_violations(env, [(name, source or None, symbol, index of its root or -1)…], keep_complex): the message, or None. */
 static PyObject *export_violations(PyObject *module, PyObject *args)
 {
     PyObject *env, *list;
@@ -473,7 +473,10 @@ static PyObject *export_violations(PyObject *module, PyObject *args)
     for (size_t i = 0; ok && i < count; i++) {
         PyObject *symbol;
         int64_t number;
-        ok = PyArg_ParseTuple(PyList_GET_ITEM(list, (Py_ssize_t)i), "szO", &dim[i].name, &dim[i].source, &symbol);
+        Py_ssize_t root;
+        ok = PyArg_ParseTuple(PyList_GET_ITEM(list, (Py_ssize_t)i), "szOn", &dim[i].name, &dim[i].source, &symbol, &root);
+        dim[i].derived = ok && root >= 0 && (size_t)root < i;
+        dim[i].root = dim[i].derived ? (size_t)root : 0;
         if (ok && face_is_sym(symbol))
             dim[i].symbol = (tp_sym){ face_sym_value(symbol).sym };
         else if (ok && (ok = face_read_int(symbol, &number)))

@@ -161,6 +161,29 @@ def test_nodes_know_where_they_come_from():
     assert "in forward\n    y = self.second(taper.relu(self.first(x)))" in node.meta["stack_trace"]
 
 
+def test_a_failed_export_leaves_the_module_as_it_was():
+    class Fails(Mlp):
+        def forward(self, x):
+            self.calls = self.calls + 1
+            raise ValueError("no further")
+
+    model = Fails()
+    before = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    with pytest.raises(ValueError, match="no further"):
+        export(model, (taper.ones(4, 3),))
+    after = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    assert list(after) == list(before) and all(after[name] is before[name] for name in before)
+    assert taper.ones(2).add(1).tolist() == [2, 2] and not taper._dynamo.is_compiling()
+
+
+def test_exporting_again_keeps_origins():
+    program = export(Mlp(), (taper.ones(4, 3),))
+    again = export(program.module(), (taper.ones(4, 3),), strict=False)
+    traces = [[n.meta.get("stack_trace") for n in p.graph.nodes if n.op == "call_function"] for p in (program, again)]
+    assert traces[0] == traces[1][:len(traces[0])]
+    assert [s.target for s in again.graph_signature.input_specs] == [s.target for s in program.graph_signature.input_specs]
+
+
 # ---- files ----
 def exported():
     taper.manual_seed(0)

@@ -139,8 +139,9 @@ class _Swapped:
                     assigned.append(f"self.{path}.{name}" if path else f"self.{name}")
         if assigned:
             several = len(assigned) > 1
-            raise ValueError(f"The tensor attribute{'s' if several else ''} {', '.join(assigned)} {'were' if several else 'was'} assigned during "
-                             "export. Such attributes must be registered as buffers using the `register_buffer` API "
+            words = ("s", "were") if several else ("", "was")
+            raise ValueError(f"The tensor attribute{words[0]} {', '.join(assigned)} {words[1]} assigned during export. "
+                             " Such attributes must be registered as buffers using the `register_buffer` API "
                              "(https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer).")
         return found
 
