@@ -92,6 +92,10 @@ def __getattr__(name):
         value = legacy_type(name, _FACES[name])
         setattr(here, name, value)
         return value
+    if name == "cc":
+        from ._cc import cc
+
+        return cc
     if name == "storage" or name.endswith("Storage"):
         from . import storage
 

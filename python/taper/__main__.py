@@ -1,10 +1,10 @@
-"""python -m taper script.py args | -m module args | -c command: runs a program with Taper as its torch."""
+"""python -m taper cc model.pt2 -o model.c: a program as C. python -m taper script.py args | -m module args | -c command: runs a program with Taper as its torch."""
 import os
 import runpy
 import sys
 import types
 
-USAGE = "usage: python -m taper (script.py | -m module | -c command) [argument ...]"
+USAGE = "usage: python -m taper (script.py | -m module | -c command) [argument ...]\n       python -m taper cc model.pt2 [-o model.c] [--main] [--name function]"
 
 
 def fresh_main(file=None):
@@ -34,6 +34,10 @@ def main(arguments):
         print(USAGE)
         return 0 if arguments else 2
     first = arguments[0]
+    if first == "cc":
+        from ._cc import command
+
+        return command(arguments[1:])
     if first in ("-m", "-c") and len(arguments) < 2:
         print(USAGE, file=sys.stderr)
         return 2

@@ -113,6 +113,10 @@ TP_API TP_CHECK bool tp_aot_analyse(const tp_aot_program *p, tp_aot_faces faces,
                                     const tp_aot_options *options, tp_aot_facts *out);
 TP_API void tp_aot_facts_fini(tp_aot_facts *f);                     /* a zeroed struct is fine */
 
+/* Faces for inputs that overlap, of which the facts say that one is written: bases of such groups are the first inputs of the
+ * graph, the others follow in order. *out is empty when there are none. */
+TP_API TP_CHECK bool tp_aot_faces_find(const tp_value *given, uint32_t count, const tp_aot_facts *facts, tp_aot_faces *out);
+
 /* ---- between the files of this folder ---- */
 /* Gives a wrapper some history, so that it is no leaf. */
 TP_CHECK bool tp_aot_stand_in(tp_tensor *t);

@@ -1,17 +1,21 @@
-/* partition.c - a joint graph in two, the plain way: the forward computes its results and hands over all that the backward
- * reads of it; what neither needs for that is left to the backward.
+/* partition.c - a joint graph in two. The plain way: the forward computes its results and hands over all that the backward
+ * reads of it; what neither needs for that is left to the backward. The thrifty way: the backward computes again what is cheap
+ * to compute, so that what is handed over is as small as can be (min_cut.h).
  *
  *     sin = sin(p); mul = sin * p; cos = cos(p); d = tangent * …        joint: [mul, d]
  *     forward: sin, mul => [mul, p, sin]      backward(p, sin, tangent): cos, d => [d]
  *
  * A value of several parts is never handed over, its parts are. A tensor of which the backward reads sizes only stays
  * behind, its sizes are handed over. A write belongs to the forward unless the tape made it. */
+#include "aot/min_cut.h"
 #include "aot/trace.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/array.h"
+
+enum { FAR = 1000000, MOST_STEPS = 100 };
 
 typedef struct split {
     const tp_graph *joint;
@@ -296,8 +300,132 @@ static bool build_backward(const split *s, uint32_t result_count, tp_graph **out
     return ok;
 }
 
-bool tp_aot_partition(const tp_graph *joint, uint32_t result_count, tp_graph **forward, tp_graph **backward, uint32_t *saved_tensors,
-                      uint32_t *saved_sizes)
+/* ---- handing over little ---- */
+
+/* May the backward compute it again? What runs over the elements once, and what computes nothing. */
+static bool is_cheap(const tp_node *n)
+{
+    if (n->kind != TP_CALL_FUNCTION)
+        return false;
+    if (n->target.kind != TP_TARGET_OP)
+        return n->target.kind == TP_TARGET_BUILTIN;
+    const tp_op *op = n->target.op;
+    if (op->variant != TP_FUNCTIONAL || (op->flags & (TP_OP_RNG | TP_OP_SYNC | TP_OP_IO)))
+        return false;
+    return op->kind == TP_LIKE_POINTWISE || op->kind == TP_LIKE_VIEW || op->kind == TP_LIKE_FACTORY || n->fact.tag == TP_SYM;
+}
+
+/* How many calls lie between each node and the first of the backward that needs it. */
+static void measure(const tp_graph *g, const bool *late, uint32_t *distance)
+{
+    for (const tp_node *n = g->root.prev; n != &g->root; n = n->prev) {
+        distance[n->id] = late[n->id] ? 0 : FAR;
+        for (uint32_t i = 0; !late[n->id] && i < n->user_count; i++)
+            if (n->user[i]->kind != TP_OUTPUT && distance[n->user[i]->id] < distance[n->id])
+                distance[n->id] = distance[n->user[i]->id] + 1;
+    }
+}
+
+/* Bytes; twice as many for a value that would never be in memory if its readers ran along with it, and a tenth more for each
+ * call between it and the backward: of equal sets the later one saves more work. */
+static int64_t cost_of(const tp_node *n, uint32_t distance)
+{
+    double cost = 0;
+    if (n->fact.tag == TP_SYM || n->fact.tag == TP_INT || n->fact.tag == TP_FLOAT || n->fact.tag == TP_BOOL)
+        return 1;
+    const tp_tensor *t = tp_as_tensor(n->fact);
+    if (!t)
+        return TP_CUT_INFINITE;
+    bool along = n->kind != TP_PLACEHOLDER && is_cheap(n);
+    for (uint32_t i = 0; along && i < n->user_count; i++)
+        along = n->user[i]->kind != TP_OUTPUT && is_cheap(n->user[i]);
+    cost = (double)t->numel * (double)tp_dtype_bytes((tp_dtype)t->dtype) * (along ? 2 : 1);
+    for (uint32_t i = 0; i < (distance < 1 ? 1 : distance > MOST_STEPS ? MOST_STEPS : distance); i++)
+        cost *= 1.1;
+    return cost < (double)TP_CUT_INFINITE / 4 ? (int64_t)cost + 1 : TP_CUT_INFINITE / 4;
+}
+
+/* An input that the graph overwrites is gone by the time of the backward. */
+static bool is_overwritten(const tp_node *n)
+{
+    for (uint32_t i = 0; n->kind == TP_PLACEHOLDER && i < n->user_count; i++)
+        if (writes(n->user[i]) && !in_backward(n->user[i]) && tp_as_node(n->user[i]->arg[0]) == n)
+            return true;
+    return false;
+}
+
+/* What depends on tangents can be computed in the backward only. */
+static void mark_late(const tp_graph *g, bool *late)
+{
+    tp_graph_each(g, n)
+    {
+        late[n->id] = late[n->id] || is_tangent(n) || in_backward(n);
+        for (uint32_t i = 0; late[n->id] && i < n->user_count; i++)
+            late[n->user[i]->id] = true;
+    }
+}
+
+static bool add_to_cut(tp_min_cut *c, const split *s, const bool *late, uint32_t distance, tp_value gradients, const tp_node *n)
+{
+    if (n->kind == TP_OUTPUT || is_tangent(n))
+        return true;
+    if (late[n->id])
+        return tp_min_cut_sink(c, n->id);
+    if (!tp_min_cut_cost(c, n->id, is_overwritten(n) ? TP_CUT_INFINITE : cost_of(n, distance)))
+        return false;
+    if ((n->kind == TP_PLACEHOLDER || n->kind == TP_GET_ATTR || !is_cheap(n)) && !tp_min_cut_source(c, n->id))
+        return false;
+    for (uint32_t i = 0; i < n->user_count; i++)
+        if (n->user[i]->kind != TP_OUTPUT && !tp_min_cut_link(c, n->id, n->user[i]->id))
+            return false;
+    /* A gradient that is a forward value must be handed over: a place of its own stands for the output. */
+    return !is_gradient(gradients, n) || (tp_min_cut_link(c, n->id, s->joint->node_count) && tp_min_cut_sink(c, s->joint->node_count));
+}
+
+/* Fills what is handed over; false with *found unset: there is no cut. */
+static bool list_cheapest(split *s, tp_value gradients, bool *found)
+{
+    tp_min_cut c = { 0 };
+    uint32_t count = s->joint->node_count;
+    bool *late = tp_alloc_zero((count + 1) * sizeof *late), *cut = tp_alloc_zero((count + 1) * sizeof *cut);
+    uint32_t *distance = tp_alloc_array(count + 1, sizeof *distance);
+    bool ok = late && cut && distance && tp_min_cut_init(&c, count + 1);
+    *found = false;
+    if (ok) {
+        mark_late(s->joint, late);
+        measure(s->joint, late, distance);
+    }
+    if (ok)
+        tp_graph_each(s->joint, n)
+            ok = ok && add_to_cut(&c, s, late, distance[n->id], gradients, n);
+    if (ok)
+        *found = tp_min_cut_run(&c, cut) < TP_CUT_INFINITE;
+    if (ok && *found)
+        tp_graph_each(s->joint, n)
+            if (ok && cut[n->id])
+                ok = is_size(n) ? tp_array_push(&s->sizes, n) : tp_array_push(&s->tensors, n);
+    tp_min_cut_fini(&c);
+    tp_free(distance);
+    tp_free(late);
+    tp_free(cut);
+    return ok;
+}
+
+static bool list_handed_over(split *s, tp_value results, tp_value gradients, bool thrifty)
+{
+    bool found = false;
+    mark_forward(s, results);
+    if (thrifty && !list_cheapest(s, gradients, &found))
+        return false;
+    if (found)
+        return true;
+    mark_backward(s, gradients);
+    move_sizes(s, gradients);
+    return list_saved(s, gradients);
+}
+
+bool tp_aot_partition(const tp_graph *joint, uint32_t result_count, bool thrifty, tp_graph **forward, tp_graph **backward,
+                      uint32_t *saved_tensors, uint32_t *saved_sizes)
 {
     tp_node *output = tp_graph_output_node(joint);
     *forward = *backward = NULL;
@@ -311,10 +439,7 @@ bool tp_aot_partition(const tp_graph *joint, uint32_t result_count, tp_graph **f
     if (ok) {
         for (uint32_t i = 0; i < all.list->count; i++)
             *(i < result_count ? &results->item[i] : &gradients->item[i - result_count]) = tp_value_ref(all.list->item[i]);
-        mark_forward(&s, tp_of_list(results));
-        mark_backward(&s, tp_of_list(gradients));
-        move_sizes(&s, tp_of_list(gradients));
-        ok = list_saved(&s, tp_of_list(gradients)) && build_forward(&s, all, result_count, forward) &&
+        ok = list_handed_over(&s, tp_of_list(results), tp_of_list(gradients), thrifty) && build_forward(&s, all, result_count, forward) &&
              build_backward(&s, result_count, backward);
     }
     if (!ok) {

@@ -27,8 +27,9 @@ TP_API void tp_aot_trace_fini(tp_aot_trace *t);
 
 /* ---- partition.c ---- */
 /* Splits a joint graph: the forward keeps what its results need and returns what the backward reads of it: tensors, then
- * sizes. Inputs of the backward: saved sizes, saved tensors, then the placeholders of the joint named tangents. */
-TP_API TP_CHECK bool tp_aot_partition(const tp_graph *joint, uint32_t result_count, tp_graph **forward, tp_graph **backward,
-                                      uint32_t *saved_tensors, uint32_t *saved_sizes);
+ * sizes. Inputs of the backward: saved sizes, saved tensors, then the placeholders of the joint named tangents. `thrifty`: as few
+ * bytes as can be are saved, the backward computes cheap values again. */
+TP_API TP_CHECK bool tp_aot_partition(const tp_graph *joint, uint32_t result_count, bool thrifty, tp_graph **forward,
+                                      tp_graph **backward, uint32_t *saved_tensors, uint32_t *saved_sizes);
 
 #endif

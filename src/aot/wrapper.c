@@ -25,7 +25,13 @@ static compiled_node *node_of(tp_grad_node *n)
 
 static bool need_backward(tp_aot_function *f)
 {
-    return f->backward.call || f->compile_backward(f->host, &f->backward);
+    tp_aot_code code = { 0 };
+    if (f->backward.call)
+        return true;
+    if (!f->compile_backward(f->host, &code))
+        return false;
+    f->backward = code;
+    return true;
 }
 
 /* The gradient of a slot as the backward was traced with it: there, and row by row. */

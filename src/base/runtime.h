@@ -77,6 +77,7 @@ typedef struct tp_thread {
     uintptr_t stack_end;                    /* python/capture: the lowest address of this thread's C stack; 0: not asked yet */
     void    *dying;                         /* grad: nodes whose last owner left, freed one after another */
     bool     burying;                       /* grad: the loop that frees them is running */
+    bool     saving;                        /* grad: a value is being kept for the backward */
     bool     end_noted;                     /* tp_thread_trim will run when the thread ends */
 } tp_thread;
 

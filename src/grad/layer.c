@@ -187,10 +187,15 @@ tp_op_node *tp_op_node_new(const tp_op *op, const tp_value *arg, uint32_t slots)
 
 bool tp_op_node_save_results(tp_op_node *n, const tp_value *result)
 {
-    for (int i = 0; i < n->op->save_count; i++)
-        if (n->op->save[i].what == TP_SAVE_RESULT && (n->op->save[i].readers & n->wanted) &&
-            !tp_save_value(&n->saved[i], result[n->op->save[i].index], true, n->op->save[i].index))
+    for (int i = 0; i < n->op->save_count; i++) {
+        const tp_save *save = &n->op->save[i];
+        if (save->what != TP_SAVE_RESULT || !(save->readers & n->wanted))
+            continue;
+        /* A result that gets no history closes no cycle; to tracers it stays the value it is. */
+        bool plain = tp_self.active && (n->op->nondifferentiable_results >> save->index & 1);
+        if (!tp_save_value(&n->saved[i], result[save->index], !plain, save->index))
             return false;
+    }
     return true;
 }
 

@@ -15,7 +15,11 @@ static tp_tensor *without_history(const tp_tensor *t)
     tp_value arg[1] = { tp_of_tensor(t) }, bare;
     if (TP_LIKELY(!is_traced(t)))
         return tp_detach(t);
-    return tp_call_below(TP_LAYER_GRAD, &tp_op_detach, arg, &bare) ? bare.tensor : NULL;
+    bool outer = tp_self.saving;
+    tp_self.saving = true;
+    bool ok = tp_call_below(TP_LAYER_GRAD, &tp_op_detach, arg, &bare);
+    tp_self.saving = outer;
+    return ok ? bare.tensor : NULL;
 }
 
 bool tp_save_value(tp_saved *s, tp_value v, bool is_result, uint32_t slot)

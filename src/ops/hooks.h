@@ -7,7 +7,8 @@
  *     tp_s_  ops/rules/      the sizes of a result
  *     tp_d_  ops/rules/      a decomposition: calls other ops through the dispatcher
  *     tp_v_  ops/rules/      a batching rule
- *     tp_j_  ops/rules/      a forward-mode rule */
+ *     tp_j_  ops/rules/      a forward-mode rule
+ *     tp_o_  export/onnx/    the ONNX nodes of a call */
 #ifndef TP_OPS_HOOKS_H
 #define TP_OPS_HOOKS_H
 
@@ -36,6 +37,7 @@ typedef struct tp_sym_geometry {
 #define TP_HOOK_D(name) bool name(const tp_op *op, const tp_value *arg, tp_value *result)
 #define TP_HOOK_V(name) bool name(const tp_op *op, const tp_value *arg, uint64_t batched, int64_t size, tp_value *result)
 #define TP_HOOK_J(name) bool name(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out)
+#define TP_HOOK_O(name) int name(struct tp_onnx *o, const tp_value *arg)
 
 /* ---- how the kinds run (ops/run_*.c); opgen puts them into tp_op.run and tp_op.infer ---- */
 bool tp_run_pointwise(const tp_op *op, const tp_value *arg, tp_value *result);

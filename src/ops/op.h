@@ -148,6 +148,11 @@ typedef bool tp_vmap_fn(const tp_op *op, const tp_value *arg, uint64_t batched, 
 /* A view's inverse: base with `fresh` written where the k-th result looked. */
 typedef bool tp_inverse_fn(const tp_op *op, const tp_value *arg, tp_tensor *base, tp_tensor *fresh, int64_t k, tp_value *out);
 
+/* Export: adds the ONNX nodes of this call to a model. 1: done, 0: no rule for these arguments, -1: failed. Without a model
+ * it only answers; arguments are facts (export/onnx/onnx.h). */
+struct tp_onnx;
+typedef int tp_onnx_fn(struct tp_onnx *o, const tp_value *arg);
+
 typedef enum tp_autocast { TP_AUTOCAST_NONE, TP_AUTOCAST_LOWER, TP_AUTOCAST_FP32, TP_AUTOCAST_PROMOTE } tp_autocast;
 
 struct tp_op {
@@ -185,6 +190,7 @@ struct tp_op {
     tp_jvp_fn       *jvp;
     tp_vmap_fn      *vmap;
     tp_inverse_fn   *inverse;
+    tp_onnx_fn      *onnx;                  /* NULL: through its tile program or its decomposition */
     void *user;                             /* run-time ops: what python/ keeps for its kernels, else NULL */
     const struct tp_try *tries;             /* sample rows */
     uint16_t try_count;

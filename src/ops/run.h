@@ -11,4 +11,8 @@ TP_CHECK bool tp_check_written(const tp_tensor *out);
 /* Fails when a type cannot hold a number. */
 TP_API TP_CHECK bool tp_check_representable(tp_scalar s, tp_dtype d);
 
+/* How an element-wise call would run: its tile program, the type it computes for, the type of its result. Arguments may be
+ * fake. Whoever writes the program in other words (C, ONNX) asks this. */
+TP_API TP_CHECK bool tp_pointwise_form(const tp_op *op, const tp_value *arg, const tp_tile_form **form, tp_dtype *common, tp_dtype *result);
+
 #endif

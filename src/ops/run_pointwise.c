@@ -84,6 +84,17 @@ static bool make_plan(const tp_op *op, const tp_value *arg, plan *out)
     return true;
 }
 
+bool tp_pointwise_form(const tp_op *op, const tp_value *arg, const tp_tile_form **form, tp_dtype *common, tp_dtype *result)
+{
+    plan p;
+    if (!make_plan(op, arg, &p))
+        return false;
+    *form = p.form;
+    *common = p.common;
+    *result = p.result;
+    return true;
+}
+
 /* ---- the order of dims in a fresh result ---- */
 
 static bool same_sizes(const plan *p, const tp_tensor *t)

@@ -279,14 +279,15 @@ bool face_unbox_results(const tp_op *op, PyObject *given, tp_value *result);   /
 bool face_ops_init(PyObject *module);               /* ops_namespace.c: torch.ops */
 const char *face_node_title(const char *full);         /* autograd.c: a node's name without its namespace */
 bool face_make_fx_init(PyObject *module);              /* make_fx.c */
-bool face_export_init(PyObject *module);                /* export.c: torch.export */
-struct tp_signature;
-const struct tp_signature *face_signature_of(PyObject *capsule);   /* of _export_signature; NULL: exception set */
-bool face_export_program_init(PyObject *module);        /* export_program.c: .pt2 */
+bool face_program_write_init(PyObject *module);        /* program_write.c */
 /* The function of a decomposition table (dict) for this op, called as Python would call it. 1: done; 0: none; -1: failed. */
 int face_decompose(PyObject *table, const tp_op *op, const tp_value *arg, tp_value *result);
 struct tp_recorder;
 PyObject *face_constants(const struct tp_recorder *r);  /* dict: name -> tensor */
+bool face_export_init(PyObject *module);                /* export.c: torch.export */
+struct tp_signature;
+const struct tp_signature *face_signature_of(PyObject *capsule);   /* of _export_signature; NULL: exception set */
+bool face_export_program_init(PyObject *module);        /* export_program.c: .pt2 */
 bool face_transforms_init(PyObject *module);           /* transforms.c: torch.func */
 bool face_aot_init(PyObject *module);                  /* aot.c */
 bool face_op_table_init(PyObject *module);             /* op_table.c */

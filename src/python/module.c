@@ -87,6 +87,7 @@ static bool (*const parts[])(PyObject *module) = {
     face_pickle_init,
     face_jit_init,
     face_aot_init,
+    face_program_write_init,
 };
 
 static int module_exec(PyObject *module)

@@ -430,9 +430,21 @@ static bool call_view(tp_mount *m, const tp_op *op, const tp_value *given, tp_va
     tp_tensor *of = given[0].tensor;
     tp_value arg[MOST_ARGS];
     memcpy(arg, given, op->arg_count * sizeof *arg);
-    arg[0] = tp_of_tensor(current(functional_of(of)));
+    /* Stale or not: a view of a written state is looked at anew when it is used. One that t_ and the like changed is brought up to
+     * date first; graphs of PyTorch tell. */
+    functional *seen = functional_of(of);
+    arg[0] = tp_of_tensor(seen->metadata ? current(seen) : seen->value);
     if (arg[0].tag != TP_TENSOR || !tp_mount_next(m, op, arg, result))
         return false;
+    /* The detach of a program is three in PyTorch's graphs of mid 2024. */
+    for (int i = 0; i < 2 && detaches(op) && m->layer == TP_LAYER_TRACE_R && !tp_self.saving; i++) {
+        tp_value once = result[0];
+        arg[0] = once;
+        bool ok = tp_mount_next(m, op, arg, result);
+        tp_value_unref(once);
+        if (!ok)
+            return false;
+    }
     bool list = result[0].tag == TP_LIST;
     uint32_t count = list ? result[0].list->count : 1;
     for (uint32_t i = 0; i < count; i++) {

@@ -1,11 +1,11 @@
 """One .op file becomes one .c file."""
 import re
 
-from . import emit_formulas, emit_infer
+from . import emit_formulas, emit_infer, emit_onnx
 from .ast import Mistake
 from .emit_tables import Tables
 
-HOOKS = {"k": "K", "c": "C", "s": "S", "d": "D", "v": "V", "j": "J"}
+HOOKS = {"k": "K", "c": "C", "s": "S", "d": "D", "v": "V", "j": "J", "o": "O"}
 
 
 def kernel_hook(model):
@@ -47,6 +47,10 @@ def emit_entry(tables, world, op):
     text, more = emit_formulas.emit_functions(op, world, functions)
     out += text
     functions.update(more)
+    if model.column("onnx"):
+        functions["onnx"], text = emit_onnx.emit_onnx(model, world, symbol)
+        if text:
+            out.append(text.rstrip("\n"))
     tries, fields = tables.tries(op)
     functions.update(fields)
     return out + tries, functions
@@ -73,7 +77,7 @@ def emit_file(world, file, prims, source):
         lines += tables.op_struct(op, emit_formulas.for_variant(op, shared))
         parts.append(spaced("\n".join(lines)))
     head = [f"/* From {source}. Written by tools/opgen: change the source, not this file. */", '#include "gen/ops.h"',
-            '#include "ops/emit.h"', ""]
+            *(['#include "export/onnx/onnx.h"'] if any(op.entry.column("onnx") for op in file.ops) else []), '#include "ops/emit.h"', ""]
     for name in world.hooks:
         world.named[name] = HOOKS[name[3]]
     world.named.update(world.kernels)

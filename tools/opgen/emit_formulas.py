@@ -536,7 +536,7 @@ def for_variant(op, shared):
         fields.pop(name, None)
     if op.variant == "out":
         for name in ("backward", "backward_name", "backward_error", "save", "save_count", "differentiable", "jvp", "vmap", "inverse",
-                     "nondifferentiable_results"):
+                     "nondifferentiable_results", "onnx"):
             fields.pop(name, None)
     if "open" in fields and op.base.variant == "functional":
         fields["open"] = "tp_open_variant"

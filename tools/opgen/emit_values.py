@@ -33,7 +33,8 @@ class Val:
 
 CTYPE = {"int": "int64_t", "sym": "tp_sym", "bool": "bool", "float": "double", "scalar": "tp_value", "dtype": "tp_dtype",
          "str": "const char *", "ints": "tp_ints", "syms": "tp_syms", "tensor": "tp_tensor *", "value": "tp_value",
-         "tensors": "tp_value", "format": "tp_format", "values": "tp_value", "options": "tp_value", "device": "tp_device"}
+         "tensors": "tp_value", "format": "tp_format", "values": "tp_value", "options": "tp_value", "device": "tp_device",
+         "onnx": "int"}
 
 
 def declare(kind, name):

@@ -8,5 +8,4 @@ from .eval_frame import OptimizedModule, is_compiling, is_dynamo_supported, opti
 _tell()
 
 __all__ = ["OptimizedModule", "allow_in_graph", "config", "disable", "disallow_in_graph", "exc", "forbid_in_graph", "graph_break",
-           "is_compiling", "is_dynamo_supported", "list_backends", "lookup_backend", "optimize", "optimize_assert",
-           "register_backend", "reset", "run"]
+           "is_compiling", "is_dynamo_supported", "list_backends", "lookup_backend", "optimize", "optimize_assert", "register_backend", "reset", "run"]

@@ -1,7 +1,6 @@
 """The callables that torch.compile and optimize give."""
 import functools
 import inspect
-import sys
 import types
 
 from .. import _C
@@ -15,15 +14,15 @@ def reset():
     _C._capture._reset()
 
 
-def is_compiling():
-    """Is a module being exported?"""
-    from ..export._trace import _is_exporting
-    return _is_exporting()
-
-
 def is_dynamo_supported():
-    """Bytecode is captured on CPython 3.11 only."""
-    return sys.version_info[:2] == (3, 11)
+    return _C._capture.available
+
+
+def is_compiling():
+    """Is a program being exported? Captured code never asks: a capture answers this as the program will run."""
+    from ..export._trace import _is_exporting
+
+    return _is_exporting()
 
 
 def unsupported(a, b):

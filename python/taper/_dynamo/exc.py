@@ -1,5 +1,5 @@
 """What capture and export raise."""
-import enum
+from enum import auto, Enum
 
 
 class TorchDynamoException(RuntimeError):
@@ -12,6 +12,10 @@ class InternalTorchDynamoError(TorchDynamoException):
 
 class Unsupported(TorchDynamoException):
     """The capture met something it cannot follow; the text says what, and where in the user's program."""
+
+    @property
+    def msg(self):
+        return str(self)
 
 
 class TorchRuntimeError(TorchDynamoException):
@@ -27,14 +31,18 @@ class ResetRequired(TorchDynamoException):
     pass
 
 
-class UserErrorType(enum.Enum):
-    DYNAMIC_CONTROL_FLOW = enum.auto()
-    ANTI_PATTERN = enum.auto()
-    STANDARD_LIBRARY = enum.auto()
-    CONSTRAINT_VIOLATION = enum.auto()
-    DYNAMIC_DIM = enum.auto()
-    INVALID_INPUT = enum.auto()
-    INVALID_OUTPUT = enum.auto()
+class RecompileError(TorchDynamoException):
+    pass
+
+
+class UserErrorType(Enum):
+    DYNAMIC_CONTROL_FLOW = auto()
+    ANTI_PATTERN = auto()
+    STANDARD_LIBRARY = auto()
+    CONSTRAINT_VIOLATION = auto()
+    DYNAMIC_DIM = auto()
+    INVALID_INPUT = auto()
+    INVALID_OUTPUT = auto()
 
 
 class UserError(Unsupported):
@@ -42,11 +50,8 @@ class UserError(Unsupported):
 
     def __init__(self, error_type, msg, case_name=None):
         super().__init__(msg)
-        self.error_type, self.msg = error_type, msg
-
-
-class RecompileError(TorchDynamoException):
-    pass
+        self.error_type = error_type
+        self.message = msg
 
 
 class BackendCompilerFailed(TorchDynamoException):
