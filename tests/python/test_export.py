@@ -154,6 +154,12 @@ def test_derived_sizes_and_collections():
         program.module()(taper.ones(9), taper.ones(9))
 
 
+def test_sizes_without_names():
+    program = export(nn.Linear(3, 4), (taper.ones(5, 3),), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))
+    assert str(program.range_constraints) == "{s0: VR[2, int_oo]}"
+    assert program.module()(taper.ones(9, 3)).shape == (9, 4)
+
+
 def test_nodes_know_where_they_come_from():
     program = export(Mlp(), (taper.ones(4, 3),))
     node = next(n for n in program.graph.nodes if n.name == "linear")

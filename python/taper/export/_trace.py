@@ -278,7 +278,7 @@ def _range_constraints(symbols, facts):
     ranges = {}
     for fact in facts:
         for size in fact.shape if isinstance(fact, _C.Tensor) else ():
-            if not isinstance(size, _C.SymInt):
+            if not isinstance(size, _C.SymInt) or str(size).isdigit():      # tracing may have made it a number
                 continue
             for name in size._symbols:
                 low, high = (declared[name].min, declared[name].max) if name in declared else known[name]
