@@ -60,6 +60,7 @@ from .serialization import load, save  # noqa: E402
 from . import autograd, overrides, random, version  # noqa: E402
 from ._compile import compile  # noqa: E402
 from ._ops import ops, classes  # noqa: E402
+from ._tags import Tag  # noqa: E402
 
 _FACES = {
     "ByteTensor": "uint8", "CharTensor": "int8", "ShortTensor": "int16", "IntTensor": "int32", "LongTensor": "int64",

@@ -69,3 +69,9 @@ def _set_obj_state(obj, state):
     for name, value in (state or {}).items():
         setattr(obj, name, value)
     return obj
+
+
+def is_compiling():
+    """Is a module being exported?"""
+    from ._dynamo import is_compiling
+    return is_compiling()

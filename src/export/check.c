@@ -22,10 +22,10 @@ static bool expect_equal(const checking *c, int64_t want, int64_t got)
     return tp_fail(TP_ERR_RUNTIME, "Expected input at %s.shape[%d] to be equal to %lld, but got %lld", c->path, c->dim, LL(want), LL(got));
 }
 
-static bool check_bounds(const checking *c, tp_sym x, int64_t got)
+static bool check_bounds(const checking *c, tp_sym x, tp_sym symbol, int64_t got)
 {
     tp_range r = tp_sym_range(x);
-    if (r.low > LEAST_CHECKED && got < r.low)
+    if (tp_symbol_of(symbol)->range.low > LEAST_CHECKED && got < r.low)
         return tp_fail(TP_ERR_RUNTIME, "Expected input at %s.shape[%d] to be >= %lld, but got %lld", c->path, c->dim, LL(r.low), LL(got));
     if (got > r.high)
         return tp_fail(TP_ERR_RUNTIME, "Expected input at %s.shape[%d] to be <= %lld, but got %lld", c->path, c->dim, LL(r.high), LL(got));
@@ -52,6 +52,20 @@ static bool fail_form(const checking *c, tp_sym x, tp_sym symbol, int64_t got)
     return false;
 }
 
+/* want = factor * symbol + offset, by its values at 0 and 1, solved for the symbol. False: there is no such integer. */
+static bool solve(tp_sym want, tp_sym symbol, int64_t got, int64_t *root)
+{
+    int64_t at[2], value;
+    for (int i = 0; i < 2; i++)
+        if (!tp_sym_eval(want, &(tp_binding){ symbol, tp_sym_int(i) }, 1, &at[i]))
+            return false;
+    int64_t factor, rest;
+    if (__builtin_sub_overflow(at[1], at[0], &factor) || __builtin_sub_overflow(got, at[0], &rest) || factor <= 0 || rest % factor)
+        return false;
+    *root = rest / factor;
+    return tp_sym_eval(want, &(tp_binding){ symbol, tp_sym_int(*root) }, 1, &value) && value == got;
+}
+
 static bool check_size(checking *c, tp_sym want, int64_t got)
 {
     tp_sym symbol[2];
@@ -62,18 +76,13 @@ static bool check_size(checking *c, tp_sym want, int64_t got)
     const tp_binding *known = find(c, symbol[0]);
     int64_t value;
     if (known)
-        return tp_sym_eval(want, known, 1, &value) && expect_equal(c, value, got) && check_bounds(c, want, got);
-    tp_sym root = tp_sym_same(want, symbol[0]) ? tp_sym_int(got) : tp_sym_solve(tp_sym_eq(want, tp_sym_int(got)), symbol[0]);
-    tp_binding b = { symbol[0], root };
-    if (tp_sym_is_failed(root) || !tp_sym_is_int(root)) {
+        return tp_sym_eval(want, known, 1, &value) && expect_equal(c, value, got) && check_bounds(c, want, symbol[0], got);
+    if (!solve(want, symbol[0], got, &value)) {
         tp_error_clear();
         return fail_form(c, want, symbol[0], got);
     }
-    if (!tp_sym_eval(want, &b, 1, &value))
-        return false;
-    if (value != got)
-        return fail_form(c, want, symbol[0], got);
-    return tp_array_push(&c->seen, b) && check_bounds(c, want, got);
+    tp_binding b = { symbol[0], tp_sym_int(value) };
+    return tp_array_push(&c->seen, b) && check_bounds(c, want, symbol[0], got);
 }
 
 static bool check_tensor(checking *c, const tp_tensor *want, tp_value got)

@@ -55,6 +55,8 @@ static int64_t divide_up(int64_t a, int64_t b)
 static void look(const tp_dim *dim, size_t count, size_t i, finding *f)
 {
     *f = (finding){ .of = count };
+    if (dim[i].derived)
+        return;
     if (!is_symbol(dim[i].symbol)) {
         f->constant = tp_sym_is_int(dim[i].symbol);
         f->value = f->constant ? tp_sym_as_int(dim[i].symbol) : 0;
@@ -87,7 +89,36 @@ static void look(const tp_dim *dim, size_t count, size_t i, finding *f)
     f->narrowed = s->range.low > declared.low || (s->range.high < declared.high && s->range.high < INT64_MAX - s->modulus);
 }
 
-/* Relations of several symbols that no replacement expresses: their symbols are marked. */
+/* The symbols of x would have to be the numbers of the example. */
+static void mark_symbols(const tp_dim *dim, size_t count, tp_sym x, finding *f)
+{
+    tp_sym symbol[MOST_SYMBOLS];
+    size_t symbols = tp_sym_free_symbols(x, symbol, MOST_SYMBOLS);
+    for (size_t k = 0; k < symbols; k++) {
+        size_t i = find(dim, count, symbol[k]);
+        int64_t hint;
+        if (i < count && tp_sym_hint(symbol[k], &hint)) {
+            f[i].complex = true;
+            f[i].value = hint;
+        }
+    }
+}
+
+/* A root that is a constant because of its derived sizes: the guards on these are what nobody could declare. */
+static void mark_roots(const tp_dim *dim, size_t count, finding *f)
+{
+    for (size_t i = 0; i < count; i++) {
+        int64_t hint;
+        if (!dim[i].derived || !(f[dim[i].root].constant || f[dim[i].root].complex) || !tp_sym_hint(dim[i].symbol, &hint))
+            continue;
+        f[dim[i].root].complex = true;
+        f[dim[i].root].constant = false;
+        f[i].complex = true;
+        f[i].value = hint;
+    }
+}
+
+/* Relations of several symbols that no replacement expresses, and replacements that are no linear function of one. */
 static bool mark_complex(tp_shape_env *env, const tp_dim *dim, size_t count, finding *f)
 {
     tp_binding now[MOST_SYMBOLS];
@@ -100,14 +131,14 @@ static bool mark_complex(tp_shape_env *env, const tp_dim *dim, size_t count, fin
         tp_sym c = tp_sym_substitute(guard->condition, now, replaced), symbol[MOST_SYMBOLS];
         if (tp_sym_is_failed(c))
             return tp_shape_env_check(env);
-        size_t symbols = guard->deferred || tp_sym_is_bool(c) ? 0 : tp_sym_free_symbols(c, symbol, MOST_SYMBOLS);
-        for (size_t k = 0; symbols > 1 && k < symbols; k++) {
-            size_t i = find(dim, count, symbol[k]);
-            int64_t hint;
-            if (i < count && tp_sym_hint(symbol[k], &hint)) {
-                f[i].complex = true;
-                f[i].value = hint;
-            }
+        if (!guard->deferred && !tp_sym_is_bool(c) && tp_sym_free_symbols(c, symbol, MOST_SYMBOLS) > 1)
+            mark_symbols(dim, count, c, f);
+    }
+    for (size_t i = 0; i < replaced; i++) {
+        size_t own = find(dim, count, now[i].symbol);
+        if (own < count && !f[own].constant && !f[own].equal && !f[own].related) {
+            mark_symbols(dim, count, now[i].symbol, f);
+            mark_symbols(dim, count, now[i].value, f);
         }
     }
     return true;
@@ -226,6 +257,8 @@ static void put_value_fixes(const writing *w)
         size_t i = w->order[k];
         const finding *f = &w->found[i];
         const char *name = w->dim[i].name;
+        if (w->dim[i].derived)
+            continue;
         if (f->constant || f->complex)
             tp_text_add(w->out, "  %s = %lld\n", name, LL(f->value));
         else if (f->equal || f->related) {
@@ -255,7 +288,7 @@ static void put_names(const writing *w, bool complex)
     const char *between = "";
     for (size_t k = 0; k < w->count; k++) {
         const finding *f = &w->found[w->order[k]];
-        if (complex ? !f->complex : !is_ordinary(f))
+        if (w->dim[w->order[k]].derived || (complex ? !f->complex : !is_ordinary(f)))
             continue;
         tp_text_add(w->out, "%s%s", between, w->dim[w->order[k]].name);
         between = ", ";
@@ -317,6 +350,8 @@ bool tp_dims_check(tp_shape_env *env, const tp_dim *dim, size_t count, bool keep
     for (size_t i = 0; ok && i < count; i++)
         look(dim, count, i, &w.found[i]);
     ok = ok && (keep_complex || mark_complex(env, dim, count, w.found));
+    if (ok && !keep_complex)
+        mark_roots(dim, count, w.found);
     for (size_t i = 0; ok && i < count; i++) {
         complex = complex || w.found[i].complex;
         ordinary = ordinary || is_ordinary(&w.found[i]);

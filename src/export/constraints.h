@@ -2,7 +2,8 @@
  *
  * A declared size (a Dim) is a symbol of the environment. What the trace found out about it sits there already: a replacement
  * (it is a number, or a linear function of another size), a range, a residue. What is none of these, a relation of several
- * symbols, is too complex: its symbols would have to be the numbers of the example. Each finding is a line of the message,
+ * symbols, is too complex: its symbols would have to be the numbers of the example. So would be a root that only its derived
+ * sizes pin down. Each finding is a line of the message,
  * and a replacement for the user's declaration where there is one:
  *
  *     Constraints violated (dim)! For more information, run with TORCH_LOGS="+dynamic".
@@ -19,7 +20,9 @@
 typedef struct tp_dim {
     const char *name;           /* borrowed: "batch" */
     const char *source;         /* borrowed, may be NULL: "L['x'].size()[0]", the first size that has it */
-    tp_sym      symbol;         /* or an integer, where the example's size was 0 or 1 */
+    tp_sym      symbol;         /* or an integer, where the example's size was 0 or 1; of a derived size its expression */
+    bool        derived;        /* from dims[root]: "2*batch + 1"; comes after it */
+    size_t      root;
 } tp_dim;
 
 /* Appends the message; nothing when all is as declared. `keep_complex`: relations of several symbols are let be. */

@@ -44,7 +44,8 @@ TP_TEST(inputs_become_attributes_and_are_written)
                         "    return (%add, %mul, %mul, None)\n");
     tp_input_spec in[] = { { TP_INPUT_PARAMETER, false, "p_w", "l.w" }, { TP_INPUT_BUFFER, true, "b_n", "n" },
                            { TP_INPUT_BUFFER, true, "b_unused", "unused" }, { TP_INPUT_USER, false, "x", NULL } };
-    tp_output_spec out_specs[] = { { TP_OUTPUT_BUFFER, "n" }, { TP_OUTPUT_INPUT, "x" }, { TP_OUTPUT_USER, NULL }, { TP_OUTPUT_USER, NULL } };
+    tp_output_spec out_specs[] = { { TP_OUTPUT_BUFFER, "n" }, { TP_OUTPUT_INPUT, "x" }, { TP_OUTPUT_USER, NULL },
+                                   { TP_OUTPUT_USER, NULL } };
     tp_signature s = { in, out_specs, 4, 4 };
     TP_NEED(g);
     TP_NEED(tp_graph_unlift(g, &s));
@@ -141,9 +142,9 @@ out:
 }
 
 /* ---- declared sizes ---- */
-static tp_sym declared(tp_shape_env *env, int64_t hint, const char *source)
+static tp_dim root(tp_shape_env *env, const char *name, const char *source, int64_t hint)
 {
-    return tp_shape_env_symbol(env, hint, source, (tp_range){ 0, INT64_MAX });
+    return (tp_dim){ .name = name, .source = source, .symbol = tp_shape_env_symbol(env, hint, NULL, (tp_range){ 0, INT64_MAX }) };
 }
 
 static void guard(tp_sym condition)
@@ -158,9 +159,8 @@ TP_TEST(violations_and_fixes)
     tp_shape_env *env = tp_shape_env_new(NULL, NULL);
     tp_text text = { 0 };
     TP_NEED(env);
-    tp_dim dim[] = { { "a", "L['a'].size()[0]", declared(env, 4, NULL) }, { "b", "L['b'].size()[0]", declared(env, 4, NULL) },
-                     { "c", "L['c'].size()[0]", declared(env, 6, NULL) }, { "d", "L['d'].size()[0]", declared(env, 7, NULL) },
-                     { "e", "L['e'].size()[0]", declared(env, 9, NULL) } };
+    tp_dim dim[] = { root(env, "a", "L['a'].size()[0]", 4), root(env, "b", "L['b'].size()[0]", 4), root(env, "c", "L['c'].size()[0]", 6),
+                     root(env, "d", "L['d'].size()[0]", 7), root(env, "e", "L['e'].size()[0]", 9) };
     TP_NEED(tp_dims_check(env, dim, 5, false, &text));
     TP_EXPECT(text.length == 0);
     guard(tp_sym_eq(dim[0].symbol, dim[1].symbol));
@@ -170,11 +170,13 @@ TP_TEST(violations_and_fixes)
     TP_NEED(tp_shape_env_check(env) && tp_dims_check(env, dim, 5, false, &text));
     TP_EXPECT_TEXT(tp_text_read(&text),
                    "Constraints violated (b, c, d, e)! For more information, run with TORCH_LOGS=\"+dynamic\".\n"
-                   "  - Not all values of e = L['e'].size()[0] in the specified range satisfy the generated guard L['e'].size()[0] % 3 == 0.\n"
+                   "  - Not all values of e = L['e'].size()[0] in the specified range satisfy the generated guard "
+                   "L['e'].size()[0] % 3 == 0.\n"
                    "  - The values of b = L['b'].size()[0] and a = L['a'].size()[0] must always be equal.\n"
-                   "  - Not all values of c = L['c'].size()[0] in the specified range satisfy the generated guard 2 <= L['c'].size()[0] and "
-                   "L['c'].size()[0] <= 8.\n"
-                   "  - Not all values of d = L['d'].size()[0] in the specified range are valid because d was inferred to be a constant (7).\n"
+                   "  - Not all values of c = L['c'].size()[0] in the specified range satisfy the generated guard "
+                   "2 <= L['c'].size()[0] and L['c'].size()[0] <= 8.\n"
+                   "  - Not all values of d = L['d'].size()[0] in the specified range are valid because d was inferred to be a "
+                   "constant (7).\n"
                    "Suggested fixes:\n"
                    "  c = Dim('c', max=8)\n"
                    "  b = a\n"
@@ -190,7 +192,7 @@ TP_TEST(complex_relations_specialise)
     tp_shape_env *env = tp_shape_env_new(NULL, NULL);
     tp_text text = { 0 };
     TP_NEED(env);
-    tp_dim dim[] = { { "a", "L['a'].size()[0]", declared(env, 3, NULL) }, { "b", "L['b'].size()[0]", declared(env, 5, NULL) } };
+    tp_dim dim[] = { root(env, "a", "L['a'].size()[0]", 3), root(env, "b", "L['b'].size()[0]", 5) };
     guard(tp_sym_lt(tp_sym_mul(dim[0].symbol, dim[1].symbol), tp_sym_int(100)));
     TP_NEED(tp_shape_env_check(env) && tp_dims_check(env, dim, 2, true, &text));
     TP_EXPECT(text.length == 0);
@@ -202,6 +204,25 @@ out:
     tp_shape_env_unref(env);
 }
 
+TP_TEST(roots_of_derived_sizes_are_named)
+{
+    tp_shape_env *env = tp_shape_env_new(NULL, NULL);
+    tp_text text = { 0 };
+    TP_NEED(env);
+    tp_dim of = root(env, "dy", "L['y'].size()[0]", 12);
+    tp_sym y = of.symbol, x = tp_sym_sub(y, tp_sym_int(6));
+    tp_dim dim[] = { of, { .name = "dy - 6", .source = "L['x'].size()[0]", .symbol = x, .derived = true, .root = 0 } };
+    guard(tp_sym_eq(tp_sym_mul(x, tp_sym_int(2)), y));
+    TP_NEED(tp_shape_env_check(env) && tp_dims_check(env, dim, 2, false, &text));
+    TP_EXPECT(strstr(tp_text_read(&text), "Specializations unexpectedly required (dy)!"));
+    TP_EXPECT(strstr(tp_text_read(&text), "  - dy - 6 = L['x'].size()[0] must be specialized to 6 because"));
+    TP_EXPECT(strstr(tp_text_read(&text), "Suggested fixes:\n  dy = 12\n"));
+    TP_EXPECT(!strstr(tp_text_read(&text), "dy - 6 = 6"));
+out:
+    tp_text_fini(&text);
+    tp_shape_env_unref(env);
+}
+
 TP_TEST_MAIN(TP_SWEPT(attributes_become_inputs), TP_SWEPT(inputs_become_attributes_and_are_written), TP_SWEPT(a_signature_must_fit),
-             TP_SWEPT(sizes_unify), TP_SWEPT(a_derived_size_is_solved), TP_SWEPT(constants_must_be_the_same), TP_SWEPT(violations_and_fixes),
-             TP_SWEPT(complex_relations_specialise))
+             TP_SWEPT(sizes_unify), TP_SWEPT(a_derived_size_is_solved), TP_SWEPT(constants_must_be_the_same),
+             TP_SWEPT(violations_and_fixes), TP_SWEPT(complex_relations_specialise), TP_SWEPT(roots_of_derived_sizes_are_named))

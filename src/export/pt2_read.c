@@ -602,7 +602,8 @@ bool tp_pt2_read_model(tp_program *p, const char *json, size_t length)
         tp_shape_env_unref(r.env);
     ok = ok && read_ranges(p, tp_json_get(root, "range_constraints")) && read_graph(&r, module) &&
          read_modules(p, tp_json_get(module, "module_call_graph"));
-    const char *dialect = tp_json_text(tp_json_at(tp_json_get(root, "verifiers"), 0), tp_json_text(tp_json_get(root, "dialect"), "ATEN"));
+    const char *old = tp_json_text(tp_json_get(root, "dialect"), "ATEN");
+    const char *dialect = tp_json_text(tp_json_at(tp_json_get(root, "verifiers"), 0), old);
     ok = ok && (p->dialect = keep(p, dialect));
     tp_text_map_fini(&r.node);
     tp_arena_fini(&a);

@@ -29,7 +29,8 @@ static tp_program *make(void)
     p->signature = (tp_signature){ in, out, 3, 3 };
     p->in_spec = p->out_spec = "[1, null]";
     p->graph = test_graph(text);
-    bool ok = p->graph && TEST_FACT(p->graph, "x", "s0", "3") && TEST_FACT(p->graph, "mm", "s0", "4") && TEST_FACT(p->graph, "relu", "s0", "4");
+    bool ok = p->graph && TEST_FACT(p->graph, "x", "s0", "3") && TEST_FACT(p->graph, "mm", "s0", "4") &&
+              TEST_FACT(p->graph, "relu", "s0", "4");
     p->state = ok ? tp_arena_take_array(&p->arena, 2, sizeof *p->state) : NULL;
     if (p->state) {
         p->state[0] = (tp_state_row){ "l.w", filled(2, (int64_t[]){ 3, 4 }, -5), true };
@@ -158,8 +159,9 @@ out:
 
 TP_TEST(bad_expressions_are_refused)
 {
-    static const char *const rows[] = { "", "Symbol(", "Symbol('')", "Integer(x)", "Add(Integer(1)", "Foo(Integer(1))", "Integer(1) Integer(2)",
-                                        "FloorDiv(Integer(1), Integer(0))" };
+    static const char *const rows[] = { "", "Symbol(", "Symbol('')", "Integer(x)", "Add(Integer(1)", "Foo(Integer(1))",
+                                        "Integer(1) Integer(2)", "FloorDiv(Integer(1), Integer(0))", "And(Integer(1), Integer(2))",
+                                        "Pow(Integer(2), Symbol('s0'))" };
     tp_shape_env *env = tp_shape_env_new(NULL, NULL);
     TP_NEED(env);
     for (size_t i = 0; i < TP_COUNT(rows); i++) {
@@ -170,5 +172,5 @@ out:
     tp_shape_env_unref(env);
 }
 
-TP_TEST_MAIN(TP_SPARSE(programs_run), TP_SPARSE(programs_survive_the_file), TP_IN_PARTS(broken_files_are_refused), TP_SWEPT(expressions_survive),
-             TP_SWEPT(bad_expressions_are_refused))
+TP_TEST_MAIN(TP_SPARSE(programs_run), TP_SPARSE(programs_survive_the_file), TP_IN_PARTS(broken_files_are_refused),
+             TP_SWEPT(expressions_survive), TP_SWEPT(bad_expressions_are_refused))

@@ -216,21 +216,21 @@ static bool add_output(tracing *t, PyObject *written, PyObject *leaves)
     return ok;
 }
 
-static PyObject *constants_of(const tp_recorder *r)
+/* The fresh copy of what is no literal is a plain copy. */
+static void copy_plainly(tp_graph *g)
 {
-    PyObject *dict = PyDict_New();
-    for (size_t i = 0; dict && i < tp_recorder_constant_count(r); i++) {
-        const char *name;
-        PyObject *tensor = face_wrap(tp_tensor_ref(tp_recorder_constant(r, i, &name)));
-        if (!tensor || PyDict_SetItemString(dict, name, tensor) < 0)
-            Py_CLEAR(dict);
-        Py_XDECREF(tensor);
+    const tp_op *fresh = tp_op_find("aten", "lift_fresh_copy", ""), *clone = tp_op_find("aten", "clone", "");
+    tp_graph_each(g, n)
+    {
+        const tp_node *of = fresh && clone && tp_node_calls(n, fresh) && n->arg_count ? tp_as_node(n->arg[0]) : NULL;
+        if (of && of->kind != TP_GET_ATTR)
+            tp_node_set_target(n, tp_target_op(clone));
     }
-    return dict;
 }
 
 static bool clean(tp_graph *g)
 {
+    copy_plainly(g);
     const tp_pass_info dce = { "dce", tp_pass_dce };
     return tp_passes_run(g, &dce, 1, NULL, NULL) || face_raise();
 }
@@ -240,7 +240,7 @@ static PyObject *finish(tracing *t, PyObject *seen, PyObject *output, PyObject *
 {
     PyObject *leaves = PyList_New(0), *spec = leaves ? face_tree_flatten(output, NULL, leaves) : NULL;
     PyObject *written = spec ? find_written(t, seen, replaced) : NULL, *constants = NULL, *graph = NULL, *result = NULL;
-    if (written && add_output(t, written, leaves) && clean(tp_recorder_graph(t->recorder)) && (constants = constants_of(t->recorder)))
+    if (written && add_output(t, written, leaves) && clean(tp_recorder_graph(t->recorder)) && (constants = face_constants(t->recorder)))
         graph = fx_wrap_graph(tp_recorder_graph(t->recorder));
     for (Py_ssize_t i = 0; graph && i < PyList_GET_SIZE(written); i++)
         if (PyList_SetItem(written, i, Py_NewRef(PyTuple_GET_ITEM(PyList_GET_ITEM(written, i), 0))) < 0)
@@ -457,7 +457,7 @@ static PyObject *export_check(PyObject *module, PyObject *args)
 
 /* ---- declared sizes ---- */
 
-/* _export_violations(env, [(name, source or None, symbol)…], keep_complex): the message, or None. */
+/* _export_violations(env, [(name, source or None, symbol, index of its root or -1)…], keep_complex): the message, or None. */
 static PyObject *export_violations(PyObject *module, PyObject *args)
 {
     PyObject *env, *list;
@@ -473,7 +473,10 @@ static PyObject *export_violations(PyObject *module, PyObject *args)
     for (size_t i = 0; ok && i < count; i++) {
         PyObject *symbol;
         int64_t number;
-        ok = PyArg_ParseTuple(PyList_GET_ITEM(list, (Py_ssize_t)i), "szO", &dim[i].name, &dim[i].source, &symbol);
+        Py_ssize_t root;
+        ok = PyArg_ParseTuple(PyList_GET_ITEM(list, (Py_ssize_t)i), "szOn", &dim[i].name, &dim[i].source, &symbol, &root);
+        dim[i].derived = ok && root >= 0 && (size_t)root < i;
+        dim[i].root = dim[i].derived ? (size_t)root : 0;
         if (ok && face_is_sym(symbol))
             dim[i].symbol = (tp_sym){ face_sym_value(symbol).sym };
         else if (ok && (ok = face_read_int(symbol, &number)))

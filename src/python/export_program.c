@@ -106,9 +106,9 @@ static PyObject *export_save(PyObject *module, PyObject *args)
     Py_ssize_t example_bytes;
     const tp_signature *s;
     (void)module;
-    if (!PyArg_ParseTuple(args, "zO!OO!O!O!UUO!O!Uz#", &path, face.fx.graph, &graph, &capsule, &PyDict_Type, &state, &PyDict_Type, &constants,
-                          &PyList_Type, &ranges, &in_spec, &out_spec, &PyList_Type, &forward, &PyList_Type, &modules, &dialect, &examples,
-                          &example_bytes) ||
+    if (!PyArg_ParseTuple(args, "zO!OO!O!O!UUO!O!Uz#", &path, face.fx.graph, &graph, &capsule, &PyDict_Type, &state, &PyDict_Type,
+                          &constants, &PyList_Type, &ranges, &in_spec, &out_spec, &PyList_Type, &forward, &PyList_Type, &modules, &dialect,
+                          &examples, &example_bytes) ||
         !(s = face_signature_of(capsule)))
         return NULL;
     tp_program *p = tp_program_new();
@@ -119,8 +119,8 @@ static PyObject *export_save(PyObject *module, PyObject *args)
     p->examples = examples;
     p->example_bytes = examples ? (size_t)example_bytes : 0;
     bool ok = take_facts(p->graph) && keep_tensors(p, state, &p->state, &p->state_count) &&
-              keep_tensors(p, constants, &p->constant, &p->constant_count) && keep_ranges(p, ranges) && keep_text(p, in_spec, &p->in_spec) &&
-              keep_text(p, out_spec, &p->out_spec) && keep_texts(p, forward, &p->forward_name, &p->forward_count) &&
+              keep_tensors(p, constants, &p->constant, &p->constant_count) && keep_ranges(p, ranges) &&
+              keep_text(p, in_spec, &p->in_spec) && keep_text(p, out_spec, &p->out_spec) && keep_texts(p, forward, &p->forward_name, &p->forward_count) &&
               keep_texts(p, modules, &p->module, &p->module_count) && keep_text(p, dialect, &p->dialect);
     tp_text out = { 0 };
     if (ok && path)
@@ -158,7 +158,8 @@ static PyObject *tensors(const tp_state_row *row, size_t count)
 {
     PyObject *dict = PyDict_New();
     for (size_t i = 0; dict && i < count; i++) {
-        PyObject *t = face_wrap(tp_tensor_ref(row[i].tensor)), *pair = t ? Py_BuildValue("NO", t, row[i].parameter ? Py_True : Py_False) : NULL;
+        PyObject *t = face_wrap(tp_tensor_ref(row[i].tensor));
+        PyObject *pair = t ? Py_BuildValue("NO", t, row[i].parameter ? Py_True : Py_False) : NULL;
         if (!pair || PyDict_SetItemString(dict, row[i].name, pair) < 0)
             Py_CLEAR(dict);
         Py_XDECREF(pair);

@@ -21,6 +21,11 @@ MISSING = re.compile(r"(module 'torch[\w.]*'|'Tensor' object|type object 'Tensor
 KNOWN = {
     454: "PyTorch goes on with the overloads of its scripts, add.t, add.str and so on, which are no ops",
     **dict.fromkeys(range(462, 466), "recorded where a lambda had no module; here it has one, and the next error is seen"),
+    468: "export does not follow the values of traced tensors yet; the text names a file of PyTorch",
+    469: "calls of exported programs err in the words of the seeds: RuntimeError, Expected input at ... to be equal to",
+    471: "the text ends with a hint at draft_export, which is not there",
+    472: "the words of the seeds: was inferred to be a constant",
+    473: "the text ends with a hint at draft_export, which is not there",
     477: "PyTorch's text speaks of its own classes and pages; ours says what was met and where",
     478: "the same",
     483: "the text names a file that PyTorch was built from",

@@ -154,11 +154,40 @@ def test_derived_sizes_and_collections():
         program.module()(taper.ones(9), taper.ones(9))
 
 
+def test_sizes_without_names():
+    program = export(nn.Linear(3, 4), (taper.ones(5, 3),), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))
+    assert str(program.range_constraints) == "{s0: VR[2, int_oo]}"
+    assert program.module()(taper.ones(9, 3)).shape == (9, 4)
+
+
 def test_nodes_know_where_they_come_from():
     program = export(Mlp(), (taper.ones(4, 3),))
     node = next(n for n in program.graph.nodes if n.name == "linear")
     assert list(node.meta["nn_module_stack"].values()) == [("", f"{__name__}.Mlp"), ("first", f"{nn.Linear.__module__}.Linear")]
     assert "in forward\n    y = self.second(taper.relu(self.first(x)))" in node.meta["stack_trace"]
+
+
+def test_a_failed_export_leaves_the_module_as_it_was():
+    class Fails(Mlp):
+        def forward(self, x):
+            self.calls = self.calls + 1
+            raise ValueError("no further")
+
+    model = Fails()
+    before = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    with pytest.raises(ValueError, match="no further"):
+        export(model, (taper.ones(4, 3),))
+    after = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    assert list(after) == list(before) and all(after[name] is before[name] for name in before)
+    assert taper.ones(2).add(1).tolist() == [2, 2] and not taper._dynamo.is_compiling()
+
+
+def test_exporting_again_keeps_origins():
+    program = export(Mlp(), (taper.ones(4, 3),))
+    again = export(program.module(), (taper.ones(4, 3),), strict=False)
+    traces = [[n.meta.get("stack_trace") for n in p.graph.nodes if n.op == "call_function"] for p in (program, again)]
+    assert traces[0] == traces[1][:len(traces[0])]
+    assert [s.target for s in again.graph_signature.input_specs] == [s.target for s in program.graph_signature.input_specs]
 
 
 # ---- files ----

@@ -67,9 +67,28 @@ def _entries():
             yield op
 
 
+def _core_forms():
+    """Core ops have one form of a transposition and of a whole sum."""
+    def find(name, overload=""):
+        return _C._op_overload("aten", name, overload)
+
+    permute, sums = find("permute"), find("sum", "dim_IntList")
+    return {find("t"): lambda x: permute(x, list(range(x.dim()))[::-1]),
+            find("transpose", "int"): lambda x, a, b: permute(x, _swapped(x.dim(), a, b)),
+            find("sum"): lambda x, *, dtype=None: sums(x, [], dtype=dtype)}
+
+
+def _swapped(count, a, b):
+    order = list(range(count))
+    if count:
+        order[a], order[b] = order[b], order[a]
+    return order
+
+
 def core_aten_decompositions():
     """What turns every op that is not core into core ones, as far as entries say how."""
     CORE = 1
     table = {op: op.decompose for op in _entries() if not op._flags & CORE}
+    table.update(_core_forms())
     table.update(decomposition_table)
     return table

@@ -24,11 +24,10 @@ def save(program, file, extra_files=None):
         serialization.save(program.example_inputs, held)
         examples = held.getvalue()
     root = program.module_call_graph[0].signature
-    constants = {name: tensor for name, tensor in program.constants.items()}
     ranges = [(str(symbol), int(bounds.lower), int(bounds.upper)) for symbol, bounds in program.range_constraints.items()
               if str(symbol).isidentifier()]
     path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else None
-    made = _C._export_save(path, program.graph, program.graph_signature._capsule(), dict(program.state_dict), constants, ranges,
+    made = _C._export_save(path, program.graph, program.graph_signature._capsule(), dict(program.state_dict), dict(program.constants), ranges,
                            pytree.treespec_dumps(root.in_spec), pytree.treespec_dumps(root.out_spec), list(root.forward_arg_names or []),
                            [entry.fqn for entry in program.module_call_graph[1:]], program.dialect, examples)
     if path is None:
@@ -58,6 +57,7 @@ def load(file, extra_files=None):
     call = ModuleCallSignature([], [], pytree.treespec_loads(parts["in_spec"]), pytree.treespec_loads(parts["out_spec"]), parts["forward"])
     examples = serialization.load(io.BytesIO(parts["examples"]), weights_only=False) if parts["examples"] else None
     ranges = {Expression(name): ValueRanges(max(low, -int_oo), _upper(high)) for name, low, high in parts["ranges"]}
+    calls = [ModuleCallEntry("", call)] + [ModuleCallEntry(path) for path in parts["modules"]]
     return ExportedProgram(root=GraphModule({}, graph), graph=graph, graph_signature=signature, state_dict=_tensors(parts["state"]),
-                           range_constraints=ranges, module_call_graph=[ModuleCallEntry("", call)] + [ModuleCallEntry(path) for path in parts["modules"]],
+                           range_constraints=ranges, module_call_graph=calls,
                            example_inputs=examples, constants=_tensors(parts["constants"]), _dialect=parts["dialect"])

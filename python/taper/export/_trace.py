@@ -3,6 +3,7 @@
 Recording, functionalising, lifting and checking are C (src/python/export.c, src/export)."""
 import contextlib
 import dataclasses
+import operator
 import re
 
 from .. import _C
@@ -16,7 +17,7 @@ from ..utils import _pytree as pytree
 from ..utils._sympy.numbers import int_oo
 from ..utils._sympy.value_ranges import Expression, ValueRanges
 from . import _violations, dynamic_shapes as shapes
-from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
+from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, _flat_inputs
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymBoolArgument,
                               SymFloatArgument, SymIntArgument, TensorArgument)
 
@@ -138,8 +139,9 @@ class _Swapped:
                     assigned.append(f"self.{path}.{name}" if path else f"self.{name}")
         if assigned:
             several = len(assigned) > 1
-            raise ValueError(f"The tensor attribute{'s' if several else ''} {', '.join(assigned)} {'were' if several else 'was'} assigned during "
-                             "export. Such attributes must be registered as buffers using the `register_buffer` API "
+            words = ("s", "were") if several else ("", "was")
+            raise ValueError(f"The tensor attribute{words[0]} {', '.join(assigned)} {words[1]} assigned during export. "
+                             " Such attributes must be registered as buffers using the `register_buffer` API "
                              "(https://pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer).")
         return found
 
@@ -276,7 +278,7 @@ def _range_constraints(symbols, facts):
     ranges = {}
     for fact in facts:
         for size in fact.shape if isinstance(fact, _C.Tensor) else ():
-            if not isinstance(size, _C.SymInt):
+            if not isinstance(size, _C.SymInt) or str(size).isdigit():      # tracing may have made it a number
                 continue
             for name in size._symbols:
                 low, high = (declared[name].min, declared[name].max) if name in declared else known[name]
@@ -321,7 +323,10 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
         swapped = _Swapped(mod, {id(row[3]): seen[i] for i, row in enumerate(state)})
         positional, keyword = pytree.tree_unflatten(seen[len(state):], in_spec)
         with swapped, _module_stack(mod, stack), mode:
-            output = mod(*positional, **keyword)
+            if "_check_inputs" in mod.__dict__:
+                output = _call_exported(mod, stack, positional, keyword)
+            else:
+                output = mod(*positional, **keyword)
             return output, {place[name]: tensor for name, tensor in swapped.replaced().items() if name in place}
 
     _exporting.append(mod)
@@ -345,6 +350,10 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
                      else (OutputKind.USER_INPUT_MUTATION, names[i - len(state)]))
     signature = ExportGraphSignature(_input_specs(graph, rows, leaves), _output_specs(graph, kinds))
     module = GraphModule({}, graph)
+    if strict:
+        module.meta["input_shape_constraints"] = [{"name": name, "dim": i, "size": str(size)} for name, fake in zip(names, fakes)
+                                                  for i, size in enumerate(fake.shape if isinstance(fake, _C.Tensor) else ())
+                                                  if isinstance(size, _C.SymInt)]
     kept.update((row[1], row[3]) for row in state if row[0] is InputKind.BUFFER and not row[2])
     called = [ModuleCallEntry("", ModuleCallSignature([], [], in_spec, out_spec, forward_names))]
     called += [ModuleCallEntry(path, None) for path, _ in mod.named_modules() if path]
@@ -376,27 +385,39 @@ def _export_to_torch_ir(f, args, kwargs=None, constraints=None, *, preserve_modu
 
 
 # ---- again ----
+_METADATA = {"sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "size", "stride", "numel", "dim"}
+_WRITES_BY_FLAG = {"native_batch_norm", "batch_norm", "instance_norm", "_batch_norm_impl_index", "cudnn_batch_norm", "miopen_batch_norm"}
+
+
+def _check_preserved(ops):
+    """Only composites that neither write nor alias can be kept whole."""
+    COMPOSITE = 12
+    for op in ops:
+        name, schema = f"{op.namespace}.{op._opname}.{op._overloadname or 'default'}", op._schema
+        if op._opname in _METADATA:
+            raise RuntimeError(f"{name} is a metadata query function, it is not possible to preserve it")
+        if op._opname in _WRITES_BY_FLAG:
+            raise RuntimeError(f"We can't detect {name} as a functional op statically, so we can't preserve it")
+        if schema.is_mutable or any(a.alias_info is not None for a in (*schema.arguments, *schema.returns)):
+            raise RuntimeError(f"{name} is a mutating/aliasing op, we can't preserve it as is")
+        if op._kind != COMPOSITE:
+            raise RuntimeError(f"{name} is not CompositeImplicitAutograd op, so we will preserve it as long as the decomposition table "
+                               "does not contain it; it need not be listed")
+        raise NotImplementedError("run_decompositions(_preserve_ops=...) is not implemented in Taper yet")
+
+
 def _retrace(program, table, preserved):
     """The program traced below autograd: composites open, then the table's decompositions."""
     old, placeholders = program.graph, program.graph.find_nodes(op="placeholder")
-    if preserved:
-        raise NotImplementedError("run_decompositions(_preserve_ops=...) is not implemented in Taper yet")
+    _check_preserved(preserved)
     values = [node.meta["val"] for node in placeholders]
     mode = FakeTensorMode(shape_env=program._shape_env or ShapeEnv(), allow_non_fake_inputs=True, export=True)
     inputs = [_fake(mode, v, v.shape) if isinstance(v, _C.Tensor) else v for v in values]
     stack = []
 
     def run(seen):
-        known = dict(zip(placeholders, seen))
         with mode:
-            for node in old.nodes:
-                if node.op == "call_function":
-                    stack.append(node)
-                    args, kwargs = _C._fx_map_aggregate((node.args, node.kwargs), lambda leaf: known.get(leaf, leaf) if _is_node(leaf) else leaf)
-                    known[node] = node.target(*args, **kwargs)
-                    stack.pop()
-            output = _C._fx_map_aggregate(old.output_node().args[0], lambda leaf: known[leaf] if _is_node(leaf) else leaf)
-        return list(output), {}
+            return list(_run_nodes(old, seen, stack, None)), {}
 
     graph, constants, _, written = _C._export_trace(run, inputs, [node.name for node in placeholders], True, False, table, stack)
     if constants:
@@ -412,5 +433,28 @@ def _retrace(program, table, preserved):
     return graph, ExportGraphSignature(_input_specs(graph, fresh, leaves), _output_specs(graph, kinds))
 
 
-def _is_node(leaf):
-    return isinstance(leaf, _C._FxNode)
+def _run_nodes(graph, inputs, stack, owner):
+    """Calls what the nodes call, each on top of `stack` meanwhile, so that what is recorded comes from where it came from."""
+    known = dict(zip(graph.find_nodes(op="placeholder"), inputs))
+
+    def value(leaf):
+        return known[leaf] if isinstance(leaf, _C._FxNode) else leaf
+
+    for node in graph.nodes:
+        if node.op == "get_attr":
+            known[node] = operator.attrgetter(node.target)(owner)
+        elif node.op == "call_function":
+            args, kwargs = _C._fx_map_aggregate((node.args, node.kwargs), value)
+            stack.append(node)
+            known[node] = node.target(*args, **kwargs)
+            stack.pop()
+        elif node.op not in ("placeholder", "output"):
+            raise NotImplementedError(f"running {node.op} nodes of an exported graph is not implemented in Taper yet")
+    return _C._fx_map_aggregate(graph.output_node().args[0], value)
+
+
+def _call_exported(mod, stack, args, kwargs):
+    """A call of what ExportedProgram.module gave, node by node; inputs are checked as in any call."""
+    in_spec, out_spec = mod._in_spec, mod._out_spec
+    mod._check_inputs(mod, args, kwargs)
+    return pytree.tree_unflatten(list(_run_nodes(mod.graph, _flat_inputs(in_spec, args, kwargs), stack, mod)), out_spec)

@@ -234,9 +234,6 @@ def _flat_specs(mod, args, kwargs, dynamic_shapes):
     combined = _combine_args(mod, args, kwargs)
     if isinstance(dynamic_shapes, dict):
         if set(dynamic_shapes) != set(combined):
-            if len(combined) == 1 and isinstance(next(iter(combined.values())), tuple) and not _signature(mod).parameters.keys() & dynamic_shapes:
-                raise _mismatch("When `dynamic_shapes` is specified as a dict, its top-level keys must be the arg names "
-                                f"{list(combined)} of `inputs`, but here they are {list(dynamic_shapes)}.")
             raise _mismatch(f"When `dynamic_shapes` is specified as a dict, its top-level keys must be the arg names {list(combined)} of "
                             f"`inputs`, but here they are {list(dynamic_shapes)}. Alternatively, you could also ignore arg names entirely "
                             "and specify `dynamic_shapes` as a list/tuple matching `inputs`.")
@@ -279,6 +276,7 @@ class _Symbols:
         self.env, self.error = env, error
         self.of_name = {}           # name of a root -> (Dim, symbol, [(source, size) of the inputs that have it])
         self.defined = {}           # name -> the first Dim of that name
+        self.derived = []           # (Dim, source, size)
         self.range_of = {}          # text of a derived size -> its bounds
 
     def define(self, dim):
@@ -330,6 +328,7 @@ class _Symbols:
                             f"Expected input {source} to be equal to {dim.__name__}, where {root.__name__} = {known[2][0][1]}, but got {hint}")
         size = known[1] * dim._factor + dim._offset
         self.range_of[str(size)] = (dim.min, dim.max)
+        self.derived.append((dim, source, size))
         return size
 
 

@@ -99,8 +99,10 @@ class ExportedProgram:
 
     @example_inputs.setter
     def example_inputs(self, value):
-        if value is not None and not (isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], tuple) and isinstance(value[1], dict)):
-            raise ValueError("Example inputs should be a tuple containing example arguments (as a tuple), and example kwargs (as a dictionary).")
+        pair = isinstance(value, tuple) and len(value) == 2
+        if value is not None and not (pair and isinstance(value[0], tuple) and isinstance(value[1], dict)):
+            raise ValueError("Example inputs should be a tuple containing example arguments (as a tuple), and example kwargs "
+                             "(as a dictionary).")
         self._example_inputs = value
 
     @property
@@ -132,8 +134,8 @@ class ExportedProgram:
 
     def _paths(self):
         """What messages call the inputs."""
-        paths = []
-        for path, _ in pytree.tree_flatten_with_path(pytree.tree_unflatten([0] * self.call_spec.in_spec.num_leaves, self.call_spec.in_spec))[0]:
+        paths, in_spec = [], self.call_spec.in_spec
+        for path, _ in pytree.tree_flatten_with_path(pytree.tree_unflatten([0] * in_spec.num_leaves, in_spec))[0]:
             first, second, rest = path[0].idx, path[1], path[2:]
             paths.append(f"*args[{second.idx}]{pytree.keystr(rest)}" if first == 0 else f"{second.key!r}{pytree.keystr(rest)}")
         return paths
@@ -162,7 +164,8 @@ class ExportedProgram:
             _assign(made, name, value, kind, persistent)
         made.meta.update(self._graph_module.meta)
         made.range_constraints = self._range_constraints
-        made.register_forward_pre_hook(self._checker(), with_kwargs=True)
+        made.__dict__["_check_inputs"] = self._checker()
+        made.register_forward_pre_hook(made._check_inputs, with_kwargs=True)
         type(made).train, type(made).eval = _refused("train"), _refused("eval")
         return made
 

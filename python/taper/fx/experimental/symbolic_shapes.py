@@ -22,7 +22,8 @@ class DimDynamic(enum.Enum):
 class ShapeEnv(_C._ShapeEnvBase):
     """Symbols s0, s1 … for sizes, and what was assumed of them."""
 
-    def __init__(self, *, assume_static_by_default=False, specialize_zero_one=True, duck_shape=True):
+    def __init__(self, *, assume_static_by_default=False, specialize_zero_one=True, duck_shape=True, tracked_fakes=None):
+        self.tracked_fakes = tracked_fakes
         self.assume_static_by_default = assume_static_by_default
         self.specialize_zero_one = specialize_zero_one
         self.duck_shape = duck_shape
