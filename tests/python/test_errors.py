@@ -28,6 +28,7 @@ KNOWN = {
     473: "the text ends with a hint at draft_export, which is not there",
     477: "PyTorch's text speaks of its own classes and pages; ours says what was met and where",
     478: "the same",
+    487: "a function can be exported here",
     483: "the text names a file that PyTorch was built from",
 }
 
