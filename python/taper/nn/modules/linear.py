@@ -49,9 +49,11 @@ class Linear(Module):
         # A parameter found through __getattr__ costs as much as a small product. Where weight or bias is something
         # else by now (a property, a plain tensor), the long way is right.
         own = self._parameters
-        if "weight" in own and "bias" in own:
-            return F.linear(input, own["weight"], own["bias"])
-        return F.linear(input, self.weight, self.bias)
+        try:
+            weight, bias = own["weight"], own["bias"]
+        except KeyError:
+            weight, bias = self.weight, self.bias
+        return F.linear(input, weight, bias)
 
     def extra_repr(self):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
