@@ -87,8 +87,14 @@ static bool put_item(PyObject *dict, const char *key, PyObject *taken)
 
 static bool put_tensor_meta(PyObject *dict, PyObject *value)
 {
-    if (!face.fx.tensor_meta || !face_is_tensor(value))
+    if (!face_is_tensor(value))
         return true;
+    if (!face.fx.tensor_meta) {                 /* the module that makes it registers it when it is imported */
+        PyObject *maker = face_import("fx.passes.shape_prop");
+        Py_XDECREF(maker);
+        if (!maker || !face.fx.tensor_meta)
+            return maker != NULL;
+    }
     return put_item(dict, "tensor_meta", PyObject_CallOneArg(face.fx.tensor_meta, value));
 }
 
