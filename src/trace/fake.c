@@ -77,11 +77,18 @@ static tp_tensor *marked(tp_tensor *t, tp_device device)
     return t;
 }
 
-tp_tensor *tp_fake_of(const tp_tensor *real)
+/* A fake with the integers of the real one, expressions not yet attached. */
+static tp_tensor *bare_fake(const tp_tensor *real)
 {
     tp_tensor *t = tp_tensor_take_storage(tp_storage_new_none(real->storage->bytes), (tp_dtype)real->dtype, real->ndim, real->size,
                                           real->stride, real->offset);
-    if (marked(t, real->device) && tp_tensor_is_symbolic(real) && !attach(t, real->symbolic->size, real->symbolic->stride, real->symbolic->offset)) {
+    return marked(t, real->device);
+}
+
+tp_tensor *tp_fake_of(const tp_tensor *real)
+{
+    tp_tensor *t = bare_fake(real);
+    if (t && tp_tensor_is_symbolic(real) && !attach(t, real->symbolic->size, real->symbolic->stride, real->symbolic->offset)) {
         tp_tensor_unref(t);
         return NULL;
     }
@@ -91,7 +98,7 @@ tp_tensor *tp_fake_of(const tp_tensor *real)
 tp_tensor *tp_fake_symbolic(const tp_tensor *real, tp_shape_env *env, const tp_sym *size)
 {
     tp_sym stride[TP_MAX_DIMS];
-    tp_tensor *t = tp_fake_of(real);
+    tp_tensor *t = bare_fake(real);
     (void)env;
     tp_sym_strides_by_hint(real->ndim, real->stride, size, stride);
     if (t && !attach(t, size, stride, tp_sym_int(real->offset))) {
