@@ -397,16 +397,6 @@ static bool is_view(const tp_op *op)
     return op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && op->differentiable;    /* detach is no view */
 }
 
-/* The call was made but its bookkeeping failed: the caller finds no result. */
-static bool take_back(const tp_op *op, tp_value *result)
-{
-    for (int i = 0; i < op->result_count; i++) {
-        tp_value_unref(result[i]);
-        result[i] = tp_none();
-    }
-    return false;
-}
-
 static bool wants_record(const tp_op *formula, const tp_value *arg)
 {
     if (tp_self.grad_mode)
@@ -458,11 +448,11 @@ static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
               (n || (n = tp_op_node_new(op, arg, result_slots(op, result)))) && tp_op_node_save_results(n, result);
     if (ok && op->result_count == 1 && result[0].tag == TP_TENSOR && !result[0].tensor->autograd &&
         !n->op->nondifferentiable_results)
-        return attach_only(n, result[0].tensor) || take_back(op, result);
+        return attach_only(n, result[0].tensor) || tp_call_take_back(op, result);
     ok = ok && attach(n, op, result);
     if (n)
         tp_grad_node_unref(&n->node);
-    return ok || take_back(op, result);
+    return ok || tp_call_take_back(op, result);
 }
 
 static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
@@ -480,7 +470,7 @@ static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
         return false;
     if (writes)
         after_writes(op, arg);
-    return !is_view(op) || note_views(arg, result) || take_back(op, result);
+    return !is_view(op) || note_views(arg, result) || tp_call_take_back(op, result);
 }
 
 static const tp_layer grad_layer = { .name = "autograd", .call = grad_call };

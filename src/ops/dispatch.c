@@ -75,6 +75,15 @@ bool tp_call_open(const tp_op *op, const tp_value *arg, tp_value *result)
     return op->open(op, arg, result);
 }
 
+bool tp_call_take_back(const tp_op *op, tp_value *result)
+{
+    for (int i = 0; i < op->result_count; i++) {
+        tp_value_unref(result[i]);
+        result[i] = tp_none();
+    }
+    return false;
+}
+
 /* What the arguments say of the work to come. */
 typedef struct survey {
     bool    meta;               /* a tensor without memory, or its device, is among them: geometry alone */

@@ -48,6 +48,9 @@ TP_API TP_CHECK bool tp_call_past(tp_layer_id layer, const tp_op *op, const tp_v
 /* Opens an op here: its decomposition, whose pieces start at the top of what is not excluded. */
 TP_API TP_CHECK bool tp_call_open(const tp_op *op, const tp_value *arg, tp_value *result);
 
+/* A call was made, but what had to be noted of it could not be: its results are dropped, and the caller finds none. False. */
+TP_API bool tp_call_take_back(const tp_op *op, tp_value *result);
+
 /* The union of the keys of all tensors among the arguments, lists included. */
 TP_API uint32_t tp_keys_of(const tp_op *op, const tp_value *arg);
 

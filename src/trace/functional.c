@@ -387,16 +387,6 @@ static bool wrap_result(const call *c, const tp_value *given, int count, tp_valu
     return true;
 }
 
-/* The call was made but its bookkeeping failed: the caller finds no result. */
-static bool take_back(const tp_op *op, tp_value *result)
-{
-    for (int i = 0; i < op->result_count; i++) {
-        tp_value_unref(result[i]);
-        result[i] = tp_none();
-    }
-    return false;
-}
-
 /* ---- kinds of calls ---- */
 static bool call_plain(tp_mount *m, const tp_op *op, const tp_value *given, tp_value *result)
 {
@@ -406,7 +396,7 @@ static bool call_plain(tp_mount *m, const tp_op *op, const tp_value *given, tp_v
     bool ok = tp_mount_next(m, op, c.arg, result);
     if (ok)
         for (int i = 0; ok && i < op->result_count; i++)
-            ok = wrap_result(&c, given, op->arg_count, &result[i]) || take_back(op, result);
+            ok = wrap_result(&c, given, op->arg_count, &result[i]) || tp_call_take_back(op, result);
     call_fini(&c, given, op->arg_count);
     return ok;
 }
@@ -451,7 +441,7 @@ static bool call_view(tp_mount *m, const tp_op *op, const tp_value *given, tp_va
         tp_value *v = list ? &result[0].list->item[i] : &result[0];
         tp_tensor *w = wrap_view(f, of, op, arg, list ? (int64_t)i : -1, v->tensor);
         if (!w)
-            return take_back(op, result);
+            return tp_call_take_back(op, result);
         tp_tensor_unref(v->tensor);
         v->tensor = w;
     }
@@ -571,7 +561,7 @@ static bool call_twin(tp_mount *m, const tp_op *op, const tp_value *given, tp_va
         return false;
     bool ok = tp_mount_next(m, twin, c.arg, made);
     for (int i = 0; ok && i < op->result_count; i++)
-        ok = wrap_result(&c, given, op->arg_count, &made[i]) || take_back(twin, made);
+        ok = wrap_result(&c, given, op->arg_count, &made[i]) || tp_call_take_back(twin, made);
     call_fini(&c, given, op->arg_count);
     if (!ok)
         return false;
@@ -582,7 +572,7 @@ static bool call_twin(tp_mount *m, const tp_op *op, const tp_value *given, tp_va
         tp_tensor *value = made[at].tensor;
         made[at] = tp_none();
         if (!write_value(given[i].tensor, value))
-            return take_back(twin, made);
+            return tp_call_take_back(twin, made);
     }
     memcpy(result, made, op->result_count * sizeof *result);
     return true;

@@ -259,16 +259,6 @@ static bool may_read(const tp_recorder *r, const tp_op *op, const tp_value *arg)
     return true;
 }
 
-/* The call was made but could not be written down: the caller finds no result. */
-static bool take_back(const tp_op *op, tp_value *result)
-{
-    for (int i = 0; i < op->result_count; i++) {
-        tp_value_unref(result[i]);
-        result[i] = tp_none();
-    }
-    return false;
-}
-
 static bool write_down(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_value lowered[2 * MOST_ARGS];
@@ -278,7 +268,7 @@ static bool write_down(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_
     bool ok = tp_mount_next(&r->mount, op, arg, result);
     if (ok) {
         tp_node *n = tp_node_new(r->graph, TP_CALL_FUNCTION, tp_target_op(op), lowered, positional, keywords, op->name);
-        ok = (n ? track_results(r, op, n, result) : tp_graph_check(r->graph)) || take_back(op, result);
+        ok = (n ? track_results(r, op, n, result) : tp_graph_check(r->graph)) || tp_call_take_back(op, result);
     }
     tp_values_unref(lowered, positional + 2 * keywords);
     return ok;
@@ -295,7 +285,7 @@ static bool write_literal(tp_recorder *r, const tp_op *op, const tp_value *arg, 
         return failed(r);
     if (!tp_mount_next(&r->mount, copy, arg, result))
         return false;
-    return (describe(r, n, result[0]) && tp_record_track(r, result[0].tensor, n)) || take_back(copy, result);
+    return (describe(r, n, result[0]) && tp_record_track(r, result[0].tensor, n)) || tp_call_take_back(copy, result);
 }
 
 static bool run_table(const tp_op *op, const tp_value *arg, tp_value *result, void *user)

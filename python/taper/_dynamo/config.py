@@ -1,4 +1,8 @@
-"""Settings of the capture: plain attributes of this module, and `patch` to change some for a while."""
+"""Settings of the capture: plain attributes of this module, and `patch` to change some for a while.
+
+Read so far: cache_size_limit, accumulated_cache_size_limit, error_on_recompile, raise_on_ctx_manager_usage. The others are
+there for programs that set them and change nothing yet; captures behave as by their defaults here, but that sizes are always static.
+"""
 import contextlib
 import sys
 import types

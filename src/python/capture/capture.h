@@ -98,7 +98,6 @@ bool capture_is_outside(capture *c, PyObject *o);
 PyObject *capture_shadow(capture *c, PyObject *o, bool write);       /* of an outside container; others: the object itself */
 PyObject *capture_inside(capture *c, PyObject *o);          /* deep: no outside container in it */
 tp_node *capture_node(capture *c, PyObject *tensor);        /* NULL: exception set */
-bool capture_is_tensor(PyObject *o);
 bool capture_has_tensor(PyObject *o);                       /* itself or inside lists, tuples, dicts, slices */
 bool capture_trusts(PyObject *globals);                     /* code of this package: what it reads is not guarded */
 PyObject *capture_attribute_name(capture *c, PyObject *o, int32_t source);      /* of a graph attribute for `o` */

@@ -97,11 +97,6 @@ bool capture_is_outside(capture *c, PyObject *o)
     return r && r->outside;
 }
 
-bool capture_is_tensor(PyObject *o)
-{
-    return face_is_tensor(o);
-}
-
 /* Deeper than anybody nests: probably a list that holds itself. Taken for a tensor, it is looked at by those who can fail. */
 enum { DEEPEST = 200 };
 
