@@ -2,7 +2,8 @@
  *
  * The whole protocol of a call is Python (nn/modules/_hooks.py); this is its first line, the question whether there is any
  * hook at all, in C: a Linear of two features takes less time than the question took. `_module_call(slow, dicts…)` makes the
- * descriptor that becomes Module.__call__: dicts are the hooks of all modules, `slow` the protocol. */
+ * descriptor that becomes Module.__call__: dicts are the hooks of all modules, `slow` the protocol. `_type_has(class, name)`
+ * is what a module asks of its class for each new member: hasattr says no by raising and clearing an error. */
 #include "python/face.h"
 
 /* Is a hook dict of the instance absent, not a dict, or not empty? Then Python decides. */
@@ -90,7 +91,16 @@ static PyObject *make_call(PyObject *module, PyObject *args)
     return face.name_forward && face.name_compiled && face.usual_getattribute ? PyDescr_NewMethod(&PyBaseObject_Type, &call_methods) : NULL;
 }
 
+static PyObject *type_has(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    if (count != 2 || !PyType_Check(args[0]) || !PyUnicode_Check(args[1]))
+        return PyErr_Format(PyExc_TypeError, "_type_has takes a class and a name");
+    return PyBool_FromLong(_PyType_Lookup((PyTypeObject *)args[0], args[1]) != NULL);
+}
+
 static PyMethodDef functions[] = {
+    { "_type_has", (PyCFunction)(void (*)(void))type_has, METH_FASTCALL, NULL },
     { "_module_call", make_call, METH_VARARGS, "the descriptor that becomes Module.__call__" },
     { NULL },
 };

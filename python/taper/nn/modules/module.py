@@ -8,6 +8,7 @@ import warnings
 from collections import OrderedDict
 from typing import TypeVar
 
+from ... import _C
 from .._root import NAME, torch
 from ..parameter import Buffer, Parameter
 from ._hooks import (
@@ -47,7 +48,7 @@ def _has_attribute(module, name):
     """hasattr, but an answer of no does not go through an exception: every member of every model asks."""
     own, cls = module.__dict__, type(module)
     known = (name in own or name in own.get("_parameters", ()) or name in own.get("_buffers", ()) or name in module._modules
-             or hasattr(cls, name))
+             or _C._type_has(cls, name))
     return hasattr(module, name) if known or cls.__getattr__ is not Module.__getattr__ else False
 
 
