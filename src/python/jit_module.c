@@ -666,10 +666,7 @@ static PyObject *module_define(PyObject *self, PyObject *args)
 static PyObject *module_type(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    tp_jit_type *t = tp_jit_class_new(face_jit_module_of(self)->type_name);
-    PyObject *made = t ? face_jit_type(t) : face_raise();
-    tp_jit_type_unref(t);
-    return made;
+    return face_jit_type(face_jit_module_of(self)->type);
 }
 
 static PyObject *module_compare(PyObject *a, PyObject *b, int op)
