@@ -38,11 +38,14 @@ void tp_text_add(tp_text *t, const char *format, ...)
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
-    if (length >= 0 && reserve(t, (size_t)length)) {
+    size_t room = t->failed ? 0 : t->room - t->length;
+    int length = vsnprintf(room ? t->at + t->length : NULL, room, format, args);
+    if (length >= 0 && (size_t)length >= room && reserve(t, (size_t)length))
         vsnprintf(t->at + t->length, (size_t)length + 1, format, again);
+    if (length >= 0 && !t->failed)
         t->length += (size_t)length;
-    }
+    else if (room)
+        t->at[t->length] = 0;                   /* as it was, without what had room */
     va_end(again);
     va_end(args);
 }
