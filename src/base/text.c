@@ -50,6 +50,19 @@ void tp_text_add(tp_text *t, const char *format, ...)
     va_end(args);
 }
 
+size_t tp_text_digits(char out[21], uint64_t number)
+{
+    char digit[20];
+    size_t count = 0;
+    do
+        digit[count++] = (char)('0' + number % 10);
+    while (number /= 10);
+    for (size_t i = 0; i < count; i++)
+        out[i] = digit[count - 1 - i];
+    out[count] = 0;
+    return count;
+}
+
 const char *tp_text_read(const tp_text *t)
 {
     return t->at ? t->at : "";

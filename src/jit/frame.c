@@ -13,12 +13,27 @@ void *tp_jit_graph_failed(const tp_graph *g)
 }
 
 /* ---- frames ---- */
-void tp_jit_frame_fini(frame *f)
+/* The newest frame's `self` has the plain name, those before it odd numbers: PyTorch spends one on the newcomer too. */
+static bool name_self(tp_jit_trace *t, const frame *f)
 {
-    tp_graph_unref(f->graph);
-    tp_array_fini(&f->inputs);
-    tp_array_fini(&f->outputs);
-    tp_array_fini(&f->results);
+    char numbered[32] = "self.";
+    char *own = tp_alloc_text("self"), *moved = NULL;
+    if (t->self) {
+        (void)tp_text_digits(numbered + 5, 2 * (uint64_t)f->index - 1);
+        moved = tp_alloc_text(numbered);
+    }
+    if (!own || (t->self && !moved)) {
+        tp_free(own);
+        tp_free(moved);
+        return false;
+    }
+    if (t->self) {
+        tp_free(t->self->name);
+        t->self->name = moved;
+    }
+    t->self = tp_jit_note_of(f->self);
+    t->self->name = own;
+    return true;
 }
 
 static tp_jit_module *module_at(const tp_jit_trace *t, const char *path)
@@ -39,15 +54,14 @@ frame *tp_jit_frame_new(tp_jit_trace *t, frame *parent, const char *path)
     f->names.holder.arena = f->names.counter.arena = &t->arena;
     bool ok = (f->graph = tp_graph_new());
     if (ok && t->root && !t->flat) {
-        ok = (f->module = module_at(t, path)) && (f->self = tp_jit_input(f->graph, &f->names, NULL, tp_jit_type_ref(f->module->type))) &&
-             tp_jit_rename(&t->self_names, f->self, "self");
+        ok = (f->module = module_at(t, path)) && (f->self = tp_jit_input(f->graph, &f->names, NULL, tp_jit_type_ref(f->module->type)));
         f->last_input = f->self;
     }
     if (!ok || !tp_array_push(&t->frames, f)) {
-        tp_jit_frame_fini(f);
+        tp_graph_unref(f->graph);
         return NULL;
     }
-    return f;
+    return !f->self || name_self(t, f) ? f : NULL;
 }
 
 /* ---- values ---- */
@@ -79,14 +93,25 @@ tp_jit_value tp_jit_frame_define(tp_jit_trace *t, frame *f, tp_node *n)
     return put_node(t, f, id, n) ? id : 0;
 }
 
+/* A value with a path, which is arena; NULL: no memory. */
+static tp_jit_value define_path(tp_jit_trace *t, const char *path)
+{
+    tp_jit_value id = (tp_jit_value)t->values.count;
+    return path && tp_array_push(&t->values, ((tp_jit_traced){ .path = path })) ? id : 0;
+}
+
 tp_jit_value tp_jit_trace_path(tp_jit_trace *t, const char *path)
 {
     uint64_t known;
     if (tp_text_map_get(&t->paths, path, &known))
         return (tp_jit_value)known;
-    tp_jit_value id = (tp_jit_value)t->values.count;
-    tp_jit_traced v = { .path = tp_text_map_keep(&t->paths, path, id) };
-    return v.path && tp_array_push(&t->values, v) ? id : 0;
+    return define_path(t, tp_text_map_keep(&t->paths, path, t->values.count));
+}
+
+/* Found by its tensor, never by its path. */
+tp_jit_value tp_jit_frame_attribute(tp_jit_trace *t, const char *path)
+{
+    return define_path(t, tp_text_in(&t->arena, path, strlen(path)));
 }
 
 tp_node *tp_jit_frame_several(frame *f, tp_node *n, uint32_t count)
@@ -158,6 +183,19 @@ static tp_node *read_path(tp_jit_trace *t, frame *f, tp_jit_value of)
     return object;
 }
 
+/* One more at the end of a list of crossings. */
+static bool cross(tp_jit_trace *t, tp_jit_crossing **first, tp_jit_crossing **last, uint32_t *count, tp_jit_crossing c)
+{
+    tp_jit_crossing *kept = tp_arena_take(&t->arena, sizeof *kept);
+    if (!kept)
+        return false;
+    *kept = c;
+    *(*last ? &(*last)->next : first) = kept;
+    *last = kept;
+    ++*count;
+    return true;
+}
+
 /* From the frame around: one more input here. */
 static tp_node *take_in(tp_jit_trace *t, frame *f, tp_jit_value id)
 {
@@ -167,7 +205,7 @@ static tp_node *take_in(tp_jit_trace *t, frame *f, tp_jit_value id)
     tp_node *old = set_after(f->graph, f->last_input);
     tp_node *n = tp_jit_input(f->graph, &f->names, tp_jit_note_of(outside)->name, tp_jit_type_ref(tp_jit_type_of(outside)));
     f->graph->insert = old;
-    if (!n || !tp_array_push(&f->inputs, id) || !put_node(t, f, id, n))
+    if (!n || !cross(t, &f->input, &f->last_taken, &f->input_count, (tp_jit_crossing){ .value = id }) || !put_node(t, f, id, n))
         return NULL;
     return f->last_input = n;
 }
@@ -195,21 +233,20 @@ static bool spread(frame *inside)
 static tp_node *take_out(tp_jit_trace *t, frame *f, frame *inside, tp_jit_value id)
 {
     tp_node *made = tp_jit_frame_resolve(t, inside, id), *n = inside->call;
-    uint32_t index = (uint32_t)inside->outputs.count;
+    uint32_t index = inside->output_count;
     if (!made)
         return NULL;
     if (!index) {
         tp_jit_note_of(n)->number = f->names.next++;
     } else if (index > 1 || spread(inside)) {
-        tp_node *old = set_after(f->graph, inside->results.item[index - 1]);
+        tp_node *old = set_after(f->graph, inside->last_given->outside);
         n = tp_jit_result(f->graph, &f->names, inside->call, index, tp_jit_simple(TP_JIT_ANY_TENSOR));
         f->graph->insert = old;
     } else {
         return NULL;
     }
-    if (!n || !tp_array_push(&inside->outputs, made) || !tp_array_push(&inside->results, n) || !put_node(t, f, id, n))
-        return NULL;
-    return n;
+    tp_jit_crossing c = { .value = id, .inside = made, .outside = n };
+    return n && cross(t, &inside->output, &inside->last_given, &inside->output_count, c) && put_node(t, f, id, n) ? n : NULL;
 }
 
 tp_node *tp_jit_frame_resolve(tp_jit_trace *t, frame *f, tp_jit_value id)
@@ -258,17 +295,17 @@ void tp_jit_trace_pop(tp_jit_trace *t)
 static bool finish_outputs(frame *f)
 {
     tp_graph *g = f->graph, *outer = f->parent->graph;
-    uint32_t count = (uint32_t)f->outputs.count;
+    uint32_t count = f->output_count, k = 0;
     if (count == 0)
         return tp_jit_retype(f->call, tp_jit_simple(TP_JIT_NONE)) && tp_jit_output(g, tp_jit_constant(g, &f->names, tp_none(), NULL));
     if (count == 1)
-        return tp_jit_output(g, f->outputs.item[0]);
+        return tp_jit_output(g, f->output->inside);
     tp_value *item = tp_alloc_array(count, sizeof *item);
     tp_jit_type **type = tp_alloc_array(count, sizeof *type);
     bool ok = item && type;
-    for (uint32_t i = 0; ok && i < count; i++) {
-        item[i] = tp_of_node(f->outputs.item[i]);
-        type[i] = tp_jit_simple(TP_JIT_ANY_TENSOR);
+    for (const tp_jit_crossing *c = f->output; ok && c; c = c->next, k++) {
+        item[k] = tp_of_node(c->inside);
+        type[k] = tp_jit_simple(TP_JIT_ANY_TENSOR);
     }
     tp_jit_type *tuple = ok ? tp_jit_tuple_new(type, count) : NULL;
     tp_node *made = tuple ? tp_jit_prim(g, &f->names, "prim::TupleConstruct", item, count, 0, tp_jit_type_ref(tuple)) : NULL;
@@ -277,8 +314,8 @@ static bool finish_outputs(frame *f)
     tp_node *unpack = ok ? tp_jit_frame_several(f->parent, tp_jit_prim(outer, &f->parent->names, "prim::TupleUnpack",
                                                                        (tp_value[]){ tp_of_node(f->call) }, 1, 0, tuple), count) : NULL;
     outer->insert = old;
-    for (uint32_t i = 0; unpack && ok && i < count; i++)
-        ok = tp_node_set_arg(f->results.item[i], 0, tp_of_node(unpack));
+    for (const tp_jit_crossing *c = f->output; unpack && ok && c; c = c->next)
+        ok = tp_node_set_arg(c->outside, 0, tp_of_node(unpack));
     tp_free(item);
     tp_free(type);
     return ok && unpack;
@@ -286,7 +323,7 @@ static bool finish_outputs(frame *f)
 
 static bool finish_inputs(tp_jit_trace *t, frame *f)
 {
-    uint32_t count = (uint32_t)f->inputs.count;
+    uint32_t count = f->input_count, k = 1;
     if (!count)
         return true;
     tp_value few[8], *arg = count + 3 <= TP_COUNT(few) ? few : tp_alloc_array(count + 3, sizeof *arg);
@@ -294,10 +331,10 @@ static bool finish_inputs(tp_jit_trace *t, frame *f)
         return false;
     bool ok = true;
     arg[0] = f->call->arg[0];
-    for (uint32_t i = 0; ok && i < count; i++) {
-        tp_node *n = tp_jit_frame_resolve(t, f->parent, f->inputs.item[i]);
+    for (const tp_jit_crossing *c = f->input; ok && c; c = c->next) {
+        tp_node *n = tp_jit_frame_resolve(t, f->parent, c->value);
         ok = n;
-        arg[i + 1] = tp_of_node(n);
+        arg[k++] = tp_of_node(n);
     }
     memcpy(arg + count + 1, f->call->arg + 1, 2 * sizeof *arg);     /* its attribute, borrowed: it is the call's own */
     ok = ok && tp_node_set_args(f->call, arg, count + 1, 1);

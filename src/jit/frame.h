@@ -7,6 +7,14 @@
 
 #include "jit/record.h"
 
+/* A value that crosses the border of a frame. */
+typedef struct tp_jit_crossing {
+    struct tp_jit_crossing *next;
+    tp_jit_value value;
+    tp_node *inside;                /* of an output: its node in the frame */
+    tp_node *outside;               /* and in the parent: the call itself, or a prim::Result where there are several */
+} tp_jit_crossing;
+
 typedef struct tp_jit_frame {
     struct tp_jit_frame *parent;    /* borrowed, NULL: the root */
     uint32_t   depth, index;        /* how far inside; which of the trace's frames */
@@ -18,9 +26,9 @@ typedef struct tp_jit_frame {
     tp_node   *last_input;          /* attributes are read after it; NULL: none yet */
     tp_node   *call;                /* in the parent's graph */
     uint32_t   call_number;         /* the one it was made with: while there is one result, it has that one's */
-    tp_array(tp_jit_value) inputs;  /* what comes from outside, in order */
-    tp_array(tp_node *) outputs;    /* nodes here that others read */
-    tp_array(tp_node *) results;    /* and what they are in the parent: the call itself, or a prim::Result each */
+    tp_jit_crossing *input, *last_taken;    /* arena: lists of what comes from outside */
+    tp_jit_crossing *output, *last_given;   /* and of what others read */
+    uint32_t   input_count, output_count;
 } tp_jit_frame;
 
 typedef struct tp_jit_traced {      /* a value */
@@ -35,21 +43,21 @@ struct tp_jit_trace {
     tp_jit_module *root;            /* counted, may be NULL */
     bool       flat, force_outplace, running;
     tp_jit_frame *top;              /* borrowed: the frame calls are written to */
-    tp_array(tp_jit_frame *) frames;    /* each in the arena, its contents owned; the first is the root */
+    tp_array(tp_jit_frame *) frames;    /* each in the arena, its graph counted; the first is the root */
     tp_array(tp_jit_traced) values; /* [0] is not used */
     tp_array(tp_tensor *) held;     /* each counted */
     tp_map     tensors;             /* address -> value */
     tp_map     nodes;               /* frame and value -> the value's node in that frame */
-    tp_text_map paths;              /* path -> value */
+    tp_text_map paths;              /* path of a module -> value */
     tp_arena   arena;               /* what lives as long as the trace: a model has thousands of frames */
-    tp_jit_names self_names;        /* `self` of all frames: PyTorch numbers them together */
+    tp_jit_note *self;              /* borrowed: of the newest frame; the others' have numbers, given in the order of frames */
 };
 
 /* A builder gave NULL: its graph has the error, unless somebody below it set one. */
 void *tp_jit_graph_failed(const tp_graph *g);
 
 TP_CHECK tp_jit_frame *tp_jit_frame_new(tp_jit_trace *t, tp_jit_frame *parent, const char *path);  /* the path is arena */
-void tp_jit_frame_fini(tp_jit_frame *f);
+tp_jit_value tp_jit_frame_attribute(tp_jit_trace *t, const char *path);    /* a value for a tensor of the root */
 /* A fresh node as a value of its frame. n NULL: the graph has failed. */
 tp_jit_value tp_jit_frame_define(tp_jit_trace *t, tp_jit_frame *f, tp_node *n);
 /* The node of a value where it is wanted; NULL: an error is set, in the graph or the thread. */

@@ -20,7 +20,6 @@ tp_jit_trace *tp_jit_trace_new(const tp_jit_host *host, tp_jit_module *root, boo
     t->flat = flat;
     t->force_outplace = force_outplace;
     tp_arena_init(&t->arena);
-    t->self_names.holder.arena = t->self_names.counter.arena = &t->arena;
     t->paths.arena = &t->arena;
     if (root)
         tp_count_up(&root->handle.refs);
@@ -36,7 +35,7 @@ void tp_jit_trace_free(tp_jit_trace *t)
         return;
     tp_jit_trace_stop(t);
     for (size_t i = 0; i < t->frames.count; i++)
-        tp_jit_frame_fini(t->frames.item[i]);
+        tp_graph_unref(t->frames.item[i]->graph);
     for (size_t i = 0; i < t->held.count; i++)
         tp_tensor_unref(t->held.item[i]);
     tp_array_fini(&t->frames);
@@ -95,7 +94,7 @@ bool tp_jit_trace_attribute(tp_jit_trace *t, const char *path, tp_tensor *x)
     if (tp_jit_trace_find(t, x))
         return true;                            /* shared: its first name is its value */
     if (!t->flat)
-        return tp_jit_trace_bind(t, x, tp_jit_trace_path(t, path));
+        return tp_jit_trace_bind(t, x, tp_jit_frame_attribute(t, path));
     tp_jit_type *type = tp_jit_tensor_new(x);
     return type && tp_jit_trace_bind(t, x, tp_jit_trace_input(t, NULL, type));
 }
