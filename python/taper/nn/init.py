@@ -7,20 +7,13 @@ import warnings
 
 from ._root import torch
 
-_UNIT_GAIN = (
-    "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "sigmoid",
-)
+_GAINS = {
+    "linear": 1, "conv1d": 1, "conv2d": 1, "conv3d": 1, "conv_transpose1d": 1, "conv_transpose2d": 1, "conv_transpose3d": 1,
+    "sigmoid": 1, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4,
+}
 
 
 def calculate_gain(nonlinearity, param=None):
-    if nonlinearity in _UNIT_GAIN:
-        return 1
-    if nonlinearity == "tanh":
-        return 5.0 / 3
-    if nonlinearity == "relu":
-        return math.sqrt(2.0)
-    if nonlinearity == "selu":
-        return 3.0 / 4
     if nonlinearity == "leaky_relu":
         if param is None:
             slope = 0.01
@@ -29,7 +22,9 @@ def calculate_gain(nonlinearity, param=None):
         else:
             raise ValueError(f"negative_slope {param} not a valid number")
         return math.sqrt(2.0 / (1 + slope ** 2))
-    raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+    if nonlinearity not in _GAINS:
+        raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+    return _GAINS[nonlinearity]
 
 
 _is_overridden = torch._C._has_torch_function_variadic

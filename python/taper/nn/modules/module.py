@@ -223,10 +223,10 @@ class Module(ModuleCalls, ModuleState):
         else:
             object.__setattr__(self, name, value)
 
-    def _forget(self, name, *owners):
-        for owner in owners:
-            if name in owner:
-                del owner[name]
+    def _forget(self, name, first, second, third):
+        if name in first or name in second or name in third:
+            for owner in (first, second, third):
+                owner.pop(name, None)
         self.__dict__["_non_persistent_buffers_set"].discard(name)
 
     def __delattr__(self, name):
