@@ -73,10 +73,9 @@ def said(sample):
 
 
 def answer(folder, name):
-    samples = torch.load(folder / f"{name}.samples", weights_only=False)
+    base, samples = torch.load(folder / f"{name}.samples", weights_only=False)
     answers = torch.load(folder / f"{name}.answers", weights_only=False)
     asked = [(s, a) for s, a in zip(samples, answers) if a is not None]
-    base = name if common.public(torch, name) else name.rsplit(".", 1)[0]
     call = common.public(torch, base)
     if call is None:
         return {"asked": len(asked), "passed": 0, "faults": [f"no public name {base}"]}

@@ -1,6 +1,7 @@
 """Asks PyTorch: for each entry of its op_db, samples, results and gradients, as one file per entry in a folder.
 
-Runs on PyTorch: ask.py FOLDER SHARE PATTERN. A file holds (samples, answers); an answer is (result, gradients).
+Runs on PyTorch: ask.py FOLDER SHARE PATTERN. NAME.samples holds (public name, samples),
+NAME.answers a (result, gradients) for each.
 """
 import os
 import pathlib
@@ -56,7 +57,7 @@ def ask(folder, name, op, share):
     samples = [s for s in samples if keep(scratch, s)]
     if not samples:
         return
-    keep(folder / f"{name}.samples", samples)
+    keep(folder / f"{name}.samples", (op.name, samples))
     answers = []
     for sample in samples:
         try:

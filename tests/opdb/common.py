@@ -15,10 +15,13 @@ def public(torch, name):
             place = getattr(place, word, None)
         return place
 
-    found = below(torch, name) or below(torch.Tensor, name)
-    if found is not None and not callable(found):
-        return lambda x: getattr(x, name)
-    return found or below(torch.ops.aten, name) or below(torch.Tensor, name + "_")
+    for place in (torch, torch.Tensor, torch.ops.aten):
+        found = below(place, name)
+        if callable(found):
+            return found
+        if found is not None and place is torch.Tensor:
+            return lambda x: getattr(x, name)
+    return below(torch.Tensor, name + "_")
 
 
 def chosen(name, number, share):
