@@ -17,7 +17,7 @@ RUN := PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PY)
 ORACLE_PY := $(CURDIR)/.venv-oracle/bin/python
 PYTEST := $(RUN) -m pytest -q -p no:cacheprovider
 
-.PHONY: all build setup demo docs test test-all test-c test-ops test-ops-share test-python bench check check-ops asan fuzz \
+.PHONY: all build setup demo docs test test-all test-c test-ops test-ops-share test-python bench check check-ops asan fuzz fuzz-programs \
         conformance format install clean
 
 all: build
@@ -94,6 +94,13 @@ SECONDS_EACH ?= 20
 fuzz: build
 	$(TOOLS) ninja -C $(BUILD) src/fuzz-schema src/fuzz-expression src/fuzz-json src/fuzz-pickle src/fuzz-zip
 	$(PY) tools/fuzz.py --build $(BUILD) --seconds $(SECONDS_EACH)
+
+# Random programs, forward and backward, on PyTorch and here.
+PROGRAMS ?= 2000
+FIRST ?= 0
+fuzz-programs: build .venv-oracle/ready
+	$(ORACLE_PY) tests/programs/grown/write.py $(FIRST) $(PROGRAMS) $(BUILD)/grown.pt
+	$(RUN) -m taper tests/programs/grown/compare.py $(BUILD)/grown.pt
 
 bench: build .venv-oracle/ready
 	$(RUN) bench/bench.py --torch $(ORACLE_PY)
