@@ -151,7 +151,7 @@ class _Driver:
 
     def backward(self):
         module = self.bw_module
-        inputs = [node.meta.get("val") for node in module.graph.find_nodes(op="placeholder")]
+        inputs = [node._val for node in module.graph.find_nodes(op="placeholder")]
         return self._compile(self.bw_compiler, module, inputs, "backward")
 
 
