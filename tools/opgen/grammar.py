@@ -279,6 +279,19 @@ class Parser:
                 words.append((word, self.args()[0] if self.peek() == "(" else None))
         return {"kind": kind, "words": words, "if": when}
 
+    def column_each(self):
+        """each NAME[.overload](argument, name = argument …)"""
+        name, overload, args = self.name(), "", []
+        if self.has("."):
+            overload = self.take()
+        self.need("(")
+        while not self.has(")"):
+            word = self.name()
+            args.append((word, self.name()) if self.has("=") else (None, word))
+            if self.peek() != ")":
+                self.need(",")
+        return {"name": name, "overload": overload, "args": args}
+
     def column_dtypes(self):
         out, message = [], None
         while not self.done():
