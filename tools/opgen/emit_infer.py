@@ -132,7 +132,13 @@ class Rules(Sizes):
             self.body.add(f"out[{i}].offset = {self.lists}_offset({t.text});")
 
     def strides(self, i, node, prefix):
-        if isinstance(node, Like):
+        if isinstance(node, Cond) and any(isinstance(side, (Like, Order, Call)) for side in (node.yes, node.no)):
+            self.body.open(f"if ({bare(self.as_bool(self.compile(node.test), node.test))})")
+            self.strides(i, node.yes, prefix)
+            self.body.otherwise()
+            self.strides(i, node.no, prefix)
+            self.body.close()
+        elif isinstance(node, Like):
             v = self.compile(node.of)
             if v.kind == "tensors":
                 self.body.add(f"{prefix}_like_list(&out[{i}], {v.text});")
