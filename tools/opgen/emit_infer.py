@@ -6,11 +6,11 @@ from .emit_text import Body, function, quote, used_prelude
 from .model import names_in
 
 GROUPS = {"float": "TP_ANY_FLOAT", "complex": "TP_ANY_COMPLEX", "integral": "TP_ANY_INTEGRAL", "bool": "TP_ANY_BOOL",
-          "half": "TP_ANY_HALF", "i64": "1 << TP_i64", "real": "TP_ANY_FLOAT | TP_ANY_INTEGRAL"}
+          "half": "TP_ANY_HALF", "real": "TP_ANY_FLOAT | TP_ANY_INTEGRAL"}
 
 
 def group_mask(column):
-    return " | ".join(GROUPS[g] for g in column.data["groups"])
+    return " | ".join(GROUPS.get(g, f"1 << TP_{g}") for g in column.data["groups"])
 
 
 def pointwise_dtypes(column):
