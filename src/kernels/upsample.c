@@ -66,8 +66,13 @@ static bool taps_init(taps *t, int64_t from, int64_t to, int64_t entries)
     return true;
 }
 
-static void put(taps *t, int64_t *n, int64_t place, double weight)
+/* Appends an entry to the row that begins at entry `begin`; neighbours beyond the border are one entry. */
+static void put(taps *t, int64_t begin, int64_t *n, int64_t place, double weight)
 {
+    if (*n > begin && t->place[*n - 1] == place) {
+        t->weight[*n - 1] += weight;
+        return;
+    }
     t->place[*n] = place;
     t->weight[(*n)++] = weight;
 }
@@ -86,8 +91,9 @@ static void linear_row(const axis *a, taps *t, int64_t at, int64_t *n)
     int64_t low = (int64_t)place < a->from - 1 ? (int64_t)place : a->from - 1, high = low < a->from - 1 ? low + 1 : low;
     double share = rounded(a, place - (double)low);
     share = share > 1 ? 1 : share;
-    put(t, n, low, rounded(a, 1 - share));
-    put(t, n, high, share);
+    int64_t begin = *n;
+    put(t, begin, n, low, rounded(a, 1 - share));
+    put(t, begin, n, high, share);
 }
 
 /* The cubic that passes through its samples, with slope parameter s: at distance x < 1, and from 1 to 2. */
@@ -99,9 +105,10 @@ static void cubic_row(const axis *a, taps *t, int64_t at, int64_t *n)
     static const double slope = -0.75;
     double place = source(a, at), low = floor(place), x = rounded(a, place - low);
     double weight[4] = { cubic_far(x + 1, slope), cubic_near(x, slope), cubic_near(1 - x, slope), cubic_far(2 - x, slope) };
+    int64_t begin = *n;
     for (int k = 0; k < 4; k++) {
         int64_t i = (int64_t)low - 1 + k;
-        put(t, n, i < 0 ? 0 : i < a->from ? i : a->from - 1, weight[k]);
+        put(t, begin, n, i < 0 ? 0 : i < a->from ? i : a->from - 1, weight[k]);
     }
 }
 
@@ -127,7 +134,7 @@ static void covering_row(const axis *a, taps *t, int64_t at, int64_t *n)
     first = first < 0 ? 0 : first;
     end = end < a->from ? end : a->from;
     for (int64_t i = first; i < end; i++) {
-        put(t, n, i, rounded(a, covering(a, ((double)(i) - middle + 0.5) * narrow)));
+        put(t, begin, n, i, rounded(a, covering(a, ((double)(i) - middle + 0.5) * narrow)));
         total += t->weight[*n - 1];
     }
     for (int64_t k = begin; k < *n && total != 0; k++)

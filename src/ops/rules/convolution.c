@@ -1,4 +1,4 @@
-/* convolution.c - what convolution and pooling ask of their arguments, in PyTorch's words. */
+/* convolution.c - what convolution asks of its arguments, in PyTorch's words. */
 #include "ops/hooks.h"
 #include "ops/run.h"
 #include "ops/symbolic.h"
@@ -155,41 +155,4 @@ TP_HOOK_C(tp_c_convolution)
         return false;
     }
     return (transposed || check_kernel_fits(input, weight, n, padding, dilation)) && check_dtypes(input, weight, bias, transposed);
-}
-
-/* ---- pooling over two dims ---- */
-
-static bool read_pair(tp_value v, int64_t *out)
-{
-    return tp_as_ints(v, out, 2, 2) == 2 && tp_check_representable(tp_scalar_int(out[0]), TP_i32) &&
-           tp_check_representable(tp_scalar_int(out[1]), TP_i32);
-}
-
-static void *fail_pair(const char *what, const char *letter, const int64_t *pair)
-{
-    return tp_fail(TP_ERR_RUNTIME, "%s should be greater than zero, but got %sH: %lld %sW: %lld", what, letter, LL(pair[0]), letter, LL(pair[1]));
-}
-
-/* (kernel_size, stride or an empty list, padding, dilation or none) */
-TP_HOOK_C(tp_c_pool2d)
-{
-    int64_t kernel[2], stride[2], padding[2], dilation[2] = { 1, 1 };
-    if (!read_pair(arg[0], kernel) || !read_pair(tp_length(arg[1]) ? arg[1] : arg[0], stride) || !read_pair(arg[2], padding) ||
-        (!tp_is_none(arg[3]) && !read_pair(arg[3], dilation)))
-        return false;
-    if (!stride[0] || !stride[1])
-        return tp_fail(TP_ERR_RUNTIME, "stride should not be zero");
-    for (int i = 0; i < 2; i++)
-        if (padding[i] < 0)
-            return tp_fail(TP_ERR_RUNTIME, "pad must be non-negative, but got pad: %lld", LL(padding[i]));
-    if (2 * padding[0] > kernel[0] || 2 * padding[1] > kernel[1])
-        return tp_fail(TP_ERR_RUNTIME, "pad should be at most half of effective kernel size, but got pad=%lld, kernel_size=%lld and dilation=%lld",
-                       LL(padding[0]), LL(kernel[0]), LL(dilation[0]));
-    if (kernel[0] <= 0 || kernel[1] <= 0)
-        return fail_pair("kernel size", "k", kernel);
-    if (stride[0] < 0 || stride[1] < 0)
-        return fail_pair("stride", "d", stride);
-    if (dilation[0] <= 0 || dilation[1] <= 0)
-        return fail_pair("dilation", "dilation", dilation);
-    return true;
 }
