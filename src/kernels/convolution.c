@@ -73,6 +73,24 @@ static bool convolve_integers(const tp_conv *c, const tp_tensor *input, const tp
     return ok;
 }
 
+/* A transposed convolution of halves with a bias stays in f32 until the bias is added: it is rounded once. */
+static bool transpose_halves(const tp_conv *c, const tp_tensor *input, const tp_tensor *weight, const tp_tensor *bias, tp_tensor *out)
+{
+    tp_tensor *x = tp_dense(input, TP_f32), *w = x ? tp_dense(weight, TP_f32) : NULL, *b = w ? tp_dense(bias, TP_f32) : NULL;
+    tp_tensor *y = b ? tp_dense_out(out, TP_f32) : NULL;
+    bool ok = false;
+    if (y) {
+        tp_conv_view from = view_of(x), taps = view_of(w), to = view_of(y);
+        ok = tp_conv_backward_input(TP_f32, c, &from, &taps, &to);
+        if (ok)
+            add_bias(y, b);
+    }
+    tp_tensor_unref(x);
+    tp_tensor_unref(w);
+    tp_tensor_unref(b);
+    return tp_dense_done(y, out, ok);
+}
+
 /* What PyTorch calls the loop that lacks the type. */
 static bool fail_dtype(tp_dtype d, int dims, bool transposed)
 {
@@ -104,6 +122,8 @@ TP_HOOK_K(tp_k_convolution)
         tp_tensor_unref(dense);
         return ok;
     }
+    if (bias && (d == TP_f16 || d == TP_bf16))
+        return transpose_halves(&c, input, weight, bias, out[0]);
     if (!tp_conv_backward_input(d, &c, &x, &w, &y))
         return false;
     if (bias)

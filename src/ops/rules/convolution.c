@@ -184,7 +184,7 @@ TP_HOOK_C(tp_c_convolution)
 
 /* arg: input, weight, bias, stride, padding, dilation, groups. "same" pads by dilation * (kernel - 1) in all; what does not
  * split evenly goes after the input. */
-TP_HOOK_D(tp_d_convolution_mode)
+static bool convolve_by_name(const tp_value *arg, bool complex, tp_value *result)
 {
     const tp_tensor *weight = arg[1].tensor;
     int n = weight->ndim - 2;
@@ -192,7 +192,6 @@ TP_HOOK_D(tp_d_convolution_mode)
     bool bad = false, even = true;
     tp_syms zeros = { .count = n < 0 ? 0 : n }, stride = tp_syms_read(arg[3], n, &bad), dilation = tp_syms_read(arg[5], n, &bad), padding = zeros;
     tp_syms extra = { .count = 2 * zeros.count };
-    (void)op;
     if (n < 1)
         return tp_fail(TP_ERR_RUNTIME, "weight should have at least three dimensions");
     for (int i = 0; i < n; i++)
@@ -217,10 +216,12 @@ TP_HOOK_D(tp_d_convolution_mode)
         tp_scope_end(&s);
         return false;
     }
-    const tp_op *how = tp_dtype_is_complex((tp_dtype)arg[0].tensor->dtype) ? NULL : &tp_op_convolution;
     tp_value full[9] = { input, arg[1], arg[2], arg[3], tp_scope_syms(&s, &padding), arg[5], tp_bool(false), tp_scope_syms(&s, &zeros), arg[6] };
-    return tp_rule_done(&s, how ? tp_scope_call(&s, how, full) : tp_scope_piece(&s, tp_d_complex_convolution, full), result);
+    return tp_rule_done(&s, complex ? tp_scope_piece(&s, tp_d_complex_convolution, full) : tp_scope_call(&s, &tp_op_convolution, full), result);
 }
+
+TP_HOOK_D(tp_d_convolution_mode) { (void)op; return convolve_by_name(arg, false, result); }
+TP_HOOK_D(tp_d_complex_convolution_mode) { (void)op; return convolve_by_name(arg, true, result); }
 
 /* ---- complex numbers ---- */
 
@@ -259,4 +260,29 @@ TP_HOOK_D(tp_d_complex_convolution)
     tp_value imaginary = CALL(mul_Scalar, CALL(sub_Tensor, CALL(sub_Tensor, c, a), b), tp_scope_own(&s, tp_value_complex(0, 1)));
     tp_value y = CALL(add_Tensor, CALL(sub_Tensor, a, b), imaginary);
     return tp_rule_done(&s, single ? CALL(squeeze_dim, y, tp_int(0)) : y, result);
+}
+
+/* ---- time first, channels last ---- */
+
+/* conv_tbc(self, weight, bias, pad): a product for each tap. */
+TP_HOOK_D(tp_d_conv_tbc)
+{
+    tp_scope s = { 0 };
+    int64_t pad = tp_as_int(arg[3]);
+    tp_sym taps = tp_tensor_sym_size(arg[1].tensor, 0);
+    bool bad = false;
+    int64_t count = tp_sym_fixed(taps, &bad);
+    (void)op;
+    if (bad)
+        return false;
+    tp_sym steps = tp_sym_add(tp_tensor_sym_size(arg[0].tensor, 0), tp_sym_int(2 * pad - count + 1));
+    tp_value padded = CALL(constant_pad_nd, arg[0], tp_scope_list(&s, 6, (tp_value[]){ tp_int(0), tp_int(0), tp_int(0), tp_int(0), tp_int(pad), tp_int(pad) }), tp_int(0));
+    tp_sym batch = tp_tensor_sym_size(arg[0].tensor, 1), in = tp_tensor_sym_size(arg[0].tensor, 2), out = tp_tensor_sym_size(arg[1].tensor, 2);
+    tp_syms rows = { 2, { tp_sym_mul(steps, batch), in } }, size = { 3, { steps, batch, out } };
+    tp_value sum = arg[2];
+    for (int64_t k = 0; k < count && !s.failed; k++) {
+        tp_value part = CALL(slice_Tensor, padded, tp_int(0), tp_int(k), tp_of_sym(tp_sym_add(steps, tp_sym_int(k))));
+        sum = CALL(addmm, sum, CALL(reshape, part, tp_scope_syms(&s, &rows)), CALL(select_int, arg[1], tp_int(0), tp_int(k)));
+    }
+    return tp_rule_done(&s, CALL(view, sum, tp_scope_syms(&s, &size)), result);
 }
