@@ -151,7 +151,7 @@ class Tables:
     def literal(self, node, type):
         """A literal of a try row, as the constant of its kind."""
         if isinstance(node, List):
-            items = tuple(Default("int" if isinstance(i.value, int) else "float", i.value) for i in node.items)
+            items = tuple(Default("bool" if isinstance(i.value, bool) else "int" if isinstance(i.value, int) else "float", i.value) for i in node.items)
             return f"{{ .tag = TP_LIST, .list = (tp_list *){self.list_constant(type, items)} }}"
         if not isinstance(node, Literal):
             raise Mistake(node.where, "a sample is a tensor, of(…), a name or a literal")
