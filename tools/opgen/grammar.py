@@ -227,10 +227,12 @@ class Parser:
 
     def variant(self):
         kind = self.name()
-        if kind not in ("inplace", "out", "functional", "scalar"):
+        if kind not in ("inplace", "out", "functional", "scalar", "copy"):
             self.at -= 1
-            self.fail("expected inplace, out, functional or scalar(…)")
+            self.fail("expected inplace, out, functional, scalar(…) or copy")
         names, given, outs = [], None, None
+        if kind == "copy":
+            return {"kind": kind, "as": None, "of": self.name() if self.has("of") else None}
         if kind == "scalar":
             self.need("(")
             names = self.names()
