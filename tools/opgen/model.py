@@ -30,10 +30,14 @@ class Op:
         return self.entry.where
 
 
+def camel(name):
+    """log1p -> Log1P, max_pool2d -> MaxPool2D, nll_loss_forward -> NllLoss: as PyTorch names its nodes."""
+    name = re.sub(r"_forward$", "", name)
+    return re.sub(r"(?:^|_|(?<=\d))([a-z])", lambda m: m[1].upper(), name)
+
+
 def node_name(schema):
-    """log1p -> Log1PBackward0, max_pool2d -> MaxPool2DBackward0, nll_loss_forward -> NllLossBackward0: as PyTorch names its nodes."""
-    name = re.sub(r"_forward$", "", schema.name.strip("_"))
-    return re.sub(r"(?:^|_|(?<=\d))([a-z])", lambda m: m[1].upper(), name) + "Backward0"
+    return camel(schema.name.strip("_")) + "Backward0"
 
 
 class EntryModel:
