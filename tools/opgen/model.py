@@ -212,10 +212,15 @@ def copy_entry(entry, of=None):
     for c in entry.columns:
         if c.word == "result":
             columns.append(Column(c.where, "result", dict(c.data, exprs=[Call(e.where, e.name, e.args[:2], []) for e in c.data["exprs"]])))
-        elif c.word in ("let", "check", "grad", "nograd", "onnx", "try"):
+        elif c.word in ("let", "check", "grad", "onnx"):
+            columns.append(c)
+        elif c.word == "try" and schema.index("stride") < 0:        # strides of any kind show memory between the samples' elements
             columns.append(c)
     if any(c.word == "grad" for c in columns):
         columns.append(Column(w, "jvp", {"linear": True}))
+    else:
+        text = f"derivative for aten::{schema.name}_copy is not implemented"
+        columns.append(Column(w, "grad", {"names": [schema.args[0].name], "special": "error", "text": text}))
     return Entry(w, S.make_copy(schema), columns)
 
 
