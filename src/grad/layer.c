@@ -470,6 +470,8 @@ static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
     if (op->kind == TP_LIKE_COMPOSITE && op->open)
         return open_composite(op, arg, result);
 
+    if (op->variant == TP_INPLACE && op->kind == TP_LIKE_VIEW && !op->differentiable)       /* detach_ */
+        return tp_forget_history(arg[0].tensor) && tp_call_below(TP_LAYER_GRAD, op, arg, result);
     bool recording = wants_record(formula_of(op), arg);
     bool writes = op->variant != TP_FUNCTIONAL;
     if (writes && !before_writes(op, arg, recording))
