@@ -313,6 +313,13 @@ def norm(self, p="fro", dim=None, keepdim=False, dtype=None):
     return functional.norm(self, p, dim, keepdim, dtype=dtype)
 
 
+@_overridable
+def lu(self, pivot=True, get_infos=False):
+    from . import functional
+
+    return functional.lu(self, pivot, get_infos)
+
+
 def _dir(self):
     names = set(dir(type(self))) | set(self.__dict__)
     return sorted(names)

@@ -58,6 +58,11 @@ tp_lin_view tp_lin_at(const tp_tensor *t, int inner, const tp_lin_batch *b, int6
     return (tp_lin_view){ (char *)tp_tensor_data(t) + offset * (int64_t)bytes, inner > 0 ? t->stride[ndim] : 0, inner > 1 ? t->stride[ndim + 1] : 0, t->dtype };
 }
 
+static char *element(tp_lin_view v, int64_t i, int64_t j)
+{
+    return v.data + (i * v.row + j * v.column) * (int64_t)tp_dtype_bytes((tp_dtype)v.dtype);
+}
+
 #define LOAD(T, F, value)                                                                   \
     for (int64_t j = 0; j < columns; j++)                                                   \
         for (int64_t i = 0; i < rows; i++) {                                                \
@@ -66,12 +71,22 @@ tp_lin_view tp_lin_at(const tp_tensor *t, int inner, const tp_lin_batch *b, int6
         }                                                                                   \
     break
 
+/* Types that only move through here (halves, integers), by the way of numbers. */
+static double read_other(const void *at, tp_dtype d)
+{
+    return tp_scalar_to_double(tp_scalar_read(at, d));
+}
+
 void tp_lin_load(bool z, tp_lin_view from, int64_t rows, int64_t columns, bool conjugate, void *to)
 {
     if (!z)
         switch (from.dtype) {
         case TP_f32: LOAD(double, float, x);
-        default: LOAD(double, double, x);
+        case TP_f64: LOAD(double, double, x);
+        default:
+            for (int64_t j = 0; j < columns; j++)
+                for (int64_t i = 0; i < rows; i++)
+                    ((double *)to)[i + j * rows] = read_other(element(from, i, j), (tp_dtype)from.dtype);
         }
     else
         switch (from.dtype) {
@@ -97,7 +112,11 @@ void tp_lin_store(bool z, const void *from, int64_t ld, int64_t rows, int64_t co
         case TP_f32: STORE(double, float, x);
         case TP_f64: STORE(double, double, x);
         case TP_c64: STORE(double, float _Complex, x);
-        default: STORE(double, tp_z, x);
+        case TP_c128: STORE(double, tp_z, x);
+        default:
+            for (int64_t j = 0; j < columns; j++)
+                for (int64_t i = 0; i < rows; i++)
+                    tp_scalar_write(tp_scalar_float(((const double *)from)[i + j * ld]), element(to, i, j), (tp_dtype)to.dtype);
         }
     else
         switch (to.dtype) {
@@ -151,7 +170,7 @@ void tp_lin_zero(tp_lin_view to, int64_t rows, int64_t columns)
     size_t bytes = tp_dtype_bytes((tp_dtype)to.dtype);
     for (int64_t j = 0; j < columns; j++)
         for (int64_t i = 0; i < rows; i++)
-            memset(to.data + (i * to.row + j * to.column) * (int64_t)bytes, 0, bytes);
+            memset(element(to, i, j), 0, bytes);
 }
 
 /* ---- what went wrong ---- */

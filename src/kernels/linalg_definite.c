@@ -85,6 +85,23 @@ typedef struct inverse {
     tp_tensor     *info;
 } inverse;
 
+/* t = (L L^H)^-1 = W^H W with W = L^-1, made where b is the identity. A factor has a real diagonal: LAPACK reads no other part. */
+static bool invert_product(bool z, int64_t n, void *t, void *b)
+{
+    bool ok = TP_LIN(z, solve_triangular, false, false, n, n, t, 1, n, b, 1, n);
+    if (!z)
+        return ok && tp_lin_multiply_f64(n, n, n, 1, b, n, 1, b, 1, n, 0, t, 1, n);
+    tp_z *w = b, *result = t;
+    tp_lin_room room = { 0 };
+    tp_z *other = tp_lin_take(&room, n * n, sizeof *other);
+    for (int64_t i = 0; other && i < n * n; i++)
+        other[i] = conj(w[i] = i % (n + 1) == 0 ? creal(w[i]) : w[i]);
+    ok = ok && other && tp_lin_multiply_c128(n, n, n, 1, other, n, 1, w, 1, n, 0, t, 1, n);
+    for (int64_t i = 0; ok && i < n; i++)
+        result[i * (n + 1)] = creal(result[i * (n + 1)]);
+    return tp_lin_room_done(&room) && ok;
+}
+
 /* arg: L, upper */
 static bool cholesky_inverse_item(void *p, int64_t index)
 {
@@ -105,8 +122,8 @@ static bool cholesky_inverse_item(void *p, int64_t index)
             if (*(double *)(t + at) == 0 && (!w->z || ((double *)(t + at))[1] == 0))
                 info = (int32_t)(i + 1);
         }
-        ok = solve_both(w->z, w->n, w->n, t, b);
-        tp_lin_store(w->z, b, w->n, w->n, w->n, false, tp_lin_at(w->out[0], 2, &w->batch, index));
+        ok = invert_product(w->z, w->n, t, b);
+        tp_lin_store(w->z, t, w->n, w->n, w->n, false, tp_lin_at(w->out[0], 2, &w->batch, index));
         tp_lin_store_ints(&info, 1, tp_lin_at(v->info, 0, &w->batch, index));
     }
     return tp_lin_room_done(&room) && ok;

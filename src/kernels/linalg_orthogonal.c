@@ -289,7 +289,7 @@ TP_HOOK_K(tp_k_linalg_lstsq)
 {
     const tp_tensor *a = arg[0].tensor, *b = arg[1].tensor;
     const char *driver = arg[3].tag == TP_STRING ? arg[3].string->text : "gelsy";
-    bool vector = b->ndim == a->ndim - 1;
+    bool vector = out[0]->ndim < a->ndim;           /* the rule made it so */
     squares s = { .w = tp_lin_work_of(arg, out, a), .inner = vector ? 1 : 2, .by_qr = strcmp(driver, "gels") == 0 };
     bool with_residuals = s.w.m > s.w.n && strcmp(driver, "gelsy") != 0;
     tp_lin_room room = { 0 };

@@ -249,7 +249,7 @@ TP_HOOK_D(tp_d_linalg_lstsq_backward)
 {
     tp_scope scope = { 0 }, *s = &scope;
     tp_value gX = arg[0], gR = arg[1], A = arg[2], B = arg[3], X = arg[4], grads[2] = { tp_none(), tp_none() };
-    bool vector = B.tensor->ndim == A.tensor->ndim - 1, residuals = tp_is_given(gR) && gR.tensor->numel > 0;
+    bool vector = X.tensor->ndim < A.tensor->ndim, residuals = tp_is_given(gR) && gR.tensor->numel > 0;
     (void)op;
     if (!tp_is_given(gX) && !residuals)
         return true;
@@ -349,6 +349,11 @@ TP_HOOK_D(tp_d_linalg_tensorsolve)
     for (int64_t i = b->ndim; t && i < t->ndim; i++)
         tp_ints_add(&shape, t->size[i]);
     int64_t rows = tp_ints_product(&shape);
+    if (!s->failed && rows != b->numel) {
+        tp_fail(TP_ERR_RUNTIME, "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but got %lld != %lld",
+                LL(rows), LL(b->numel));
+        s->failed = true;
+    }
     tp_ints_add(&size, rows);
     tp_ints_add(&size, rows);
     tp_value flat = RUN(reshape, arg[1], tp_scope_list(s, 1, &all));

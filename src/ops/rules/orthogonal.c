@@ -99,10 +99,8 @@ TP_HOOK_D(tp_d_householder_backward)
     bool in_place = !tp_wants_gradient(K.tensor) && !tp_wants_gradient(input.tensor) && !tp_wants_gradient(tau.tensor);
     tp_values grads = { 0 }, tau_grads = { 0 };
     (void)op;
-    if (k == 0 || m == 0) {
-        tp_value none[2] = { RUN(zeros_like, input), RUN(zeros_like, tau) };
-        return tp_rule_done(s, tp_scope_list(s, 2, none), result);
-    }
+    if (input.tensor->numel == 0 || tau.tensor->numel == 0)
+        return tp_rule_done(s, tp_scope_list(s, 2, (tp_value[]){ tp_none(), tp_none() }), result);
     tp_value V = RUN(tril, input, tp_int(-1));
     RUN(fill__Scalar, tp_diagonal_of(s, V), tp_float(1));
     tp_value used = tp_narrowed(s, V, -1, 0, k);
