@@ -211,7 +211,7 @@ TP_HOOK_D(tp_d_norm_backward)
     (void)op;
     tp_value self = arg[1], g = restored(&s, arg[0], t, arg[4], keepdim), norm = restored(&s, arg[2], t, arg[4], keepdim), made;
     if (p == 0) {
-        made = CALL(zeros_like, self);
+        made = tp_none();                           /* a count does not change */
     } else if (p == 1) {
         made = CALL(mul_Tensor, CALL(sgn, self), g);
     } else if (p == 2) {
