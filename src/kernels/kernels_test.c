@@ -4,9 +4,11 @@
 
 #include "base/pool.h"
 #include "base/test.h"
+#include "kernels/filter.h"
 #include "kernels/normal16.h"
 #include "ops/hooks.h"
 #include "tensor/generator.h"
+#include "tile/set.h"
 
 TP_HOOK_K(tp_k_randn);
 TP_HOOK_K(tp_k_softmax);
@@ -104,6 +106,39 @@ TP_TEST(normal16_has_the_same_bits_everywhere)
     }
 out:
     tp_generator_unref(g);
+}
+
+TP_TEST(filters_agree)
+{
+    enum { N = 1000 };
+    static const tp_filter *const sets[] = { &tp_filter_plain, &tp_filter_avx2, &tp_filter_avx512 };
+    uint8_t byte[N];
+    float x[N];
+    for (int i = 0; i < N; i++) {
+        byte[i] = i * 37 % 11 < 5 ? (uint8_t)(i % 3 + 1) : 0;
+        x[i] = i % 50 ? sinf((float)i) : i % 100 ? NAN : -0.0f;
+    }
+    for (tp_isa isa = 0; isa < TP_ISA_COUNT && tp_tile_set_of(isa); isa++) {
+        const tp_filter *f = sets[isa];
+        int64_t count = 0, place[2][N];
+        uint32_t key[2][N];
+        float chosen[2][N];
+        for (int i = 0; i < N; i++)
+            if (byte[i]) {
+                chosen[0][count] = x[i];
+                place[0][count++] = i;
+            }
+        TP_EXPECT(f->count(N, byte) == count);
+        f->positions(N, byte, count, place[1]);
+        f->compress[2](N, byte, count, x, chosen[1]);
+        TP_EXPECT(memcmp(place[0], place[1], (size_t)count * sizeof **place) == 0);
+        TP_EXPECT(memcmp(chosen[0], chosen[1], (size_t)count * sizeof **chosen) == 0);
+        f->compress[3](N / 2, byte, f->count(N / 2, byte), place[0], place[1]);
+        for (int64_t i = 0, k = 0; i < N / 2; i++)
+            TP_EXPECT(!byte[i] || place[1][k++] == place[0][i]);
+        TP_EXPECT(f->keys_f32(N, x, 0, 0x80000000u, key[0]) == sets[0]->keys_f32(N, x, 0, 0x80000000u, key[1]));
+        TP_EXPECT(memcmp(key[0], key[1], sizeof *key) == 0);
+    }
 }
 
 TP_TEST(softmax_sums_to_one)
@@ -285,7 +320,7 @@ out:
 }
 
 TP_TEST_MAIN(TP_SWEPT(normal_numbers_are_torchs), TP_SWEPT(normal16_has_the_same_bits_everywhere), TP_SWEPT(softmax_sums_to_one),
-             TP_SWEPT(long_rows_are_summed_whole),
+             TP_SWEPT(filters_agree), TP_SWEPT(long_rows_are_summed_whole),
              TP_SWEPT(threads_do_not_show), TP_SWEPT(batch_norm_keeps_running_statistics), TP_SWEPT(indices_pick_and_place),
              TP_SWEPT(gather_scatter_and_embedding_rows), TP_SWEPT(sorting_is_stable_with_nan_last), TP_SWEPT(topk_is_the_front_of_a_sort),
              TP_SWEPT(tensors_are_joined_and_rolled),

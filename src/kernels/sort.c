@@ -11,7 +11,7 @@
 #include "base/block.h"
 #include "base/pool.h"
 #include "kernels/dense.h"
-#include "kernels/element.h"
+#include "kernels/filter.h"
 
 enum { SHORT = 32, BLOCK = 256, SMALL_DIGIT = 8, LARGE_DIGIT = 11, LARGE_FROM = 16384 };
 
@@ -26,14 +26,6 @@ typedef struct work {
 } work;
 
 /* ---- keys ---- */
-static inline uint32_t key_of_f32(float f)
-{
-    uint32_t u;
-    memcpy(&u, &f, 4);
-    uint32_t sign = (uint32_t)((int32_t)u >> 31) | 0x80000000u, zero = f == 0 ? 0x80000000u : u ^ sign;
-    return f != f ? UINT32_MAX : zero;
-}
-
 static inline uint64_t key_of_f64(double f)
 {
     uint64_t u;
@@ -42,40 +34,43 @@ static inline uint64_t key_of_f64(double f)
     return f != f ? UINT64_MAX : u >> 63 ? ~u : u | (uint64_t)1 << 63;
 }
 
+/* The keys of n elements, and how many of them are at most `bound`. */
 #define KEYS(T, expression)                                             \
-    if (step == sizeof(T))                                              \
-        for (int64_t i = 0; i < n; i++) {                               \
-            T v = ((const T *)from)[i];                                 \
-            out[i] = (expression) ^ flip;                               \
-        }                                                               \
-    else                                                                \
-        for (int64_t i = 0; i < n; i++, from += step) {                 \
-            T v = *(const T *)from;                                     \
-            out[i] = (expression) ^ flip;                               \
-        }                                                               \
+    for (int64_t i = 0; i < n; i++, from += step) {                     \
+        T v = *(const T *)from;                                         \
+        key[i] = (expression) ^ flip;                                   \
+        within += key[i] <= bound;                                      \
+    }                                                                   \
     break
 
-static void read_keys_32(tp_dtype d, int64_t n, const char *from, int64_t step, bool descending, uint32_t *out)
+static int64_t read_keys_32(tp_dtype d, int64_t n, const char *from, int64_t step, bool descending, uint32_t bound, uint32_t *key)
 {
+    int64_t within = 0;
     uint32_t flip = descending ? UINT32_MAX : 0, high = 1u << 31;
     switch (d) {
     case TP_u8: case TP_b8: KEYS(uint8_t, v);
     case TP_i8:   KEYS(int8_t, (uint32_t)v ^ high);
     case TP_i16:  KEYS(int16_t, (uint32_t)v ^ high);
     case TP_i32:  KEYS(int32_t, (uint32_t)v ^ high);
-    case TP_f16:  KEYS(uint16_t, key_of_f32(tp_half_to_float(v)));
-    case TP_bf16: KEYS(uint16_t, key_of_f32(tp_bfloat_to_float(v)));
-    default:      KEYS(float, key_of_f32(v));
+    case TP_f16:  KEYS(uint16_t, tp_key_of_f32(tp_half_to_float(v)));
+    case TP_bf16: KEYS(uint16_t, tp_key_of_f32(tp_bfloat_to_float(v)));
+    default:
+        if (step == sizeof(float))
+            return tp_filter_chosen()->keys_f32(n, (const float *)from, flip, bound, key);
+        KEYS(float, tp_key_of_f32(v));
     }
+    return within;
 }
 
-static void read_keys_64(tp_dtype d, int64_t n, const char *from, int64_t step, bool descending, uint64_t *out)
+static int64_t read_keys_64(tp_dtype d, int64_t n, const char *from, int64_t step, bool descending, uint64_t bound, uint64_t *key)
 {
+    int64_t within = 0;
     uint64_t flip = descending ? UINT64_MAX : 0, high = (uint64_t)1 << 63;
     switch (d) {
     case TP_i64:  KEYS(int64_t, (uint64_t)v ^ high);
     default:      KEYS(double, key_of_f64(v));
     }
+    return within;
 }
 #undef KEYS
 
