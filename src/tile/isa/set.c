@@ -8,6 +8,7 @@ extern tp_convert_fn *const TP_ISA(tp_tile_store)[TP_COMPUTE_COUNT][TP_DTYPE_COU
 extern tp_move_fn *const TP_ISA(tp_tile_moves)[5];
 extern tp_fold_fn *const TP_ISA(tp_tile_folds)[TP_COMPUTE_COUNT][TP_FOLD_COUNT];
 extern tp_fold_rows_fn *const TP_ISA(tp_tile_row_folds)[TP_COMPUTE_COUNT][TP_FOLD_COUNT];
+extern tp_find_fn *const TP_ISA(tp_tile_finds)[TP_COMPUTE_COUNT];
 extern void TP_ISA(tp_tile_deviation_f32)(int64_t n, float mean, const float *x, float *to);
 extern void TP_ISA(tp_tile_deviation_f64)(int64_t n, double mean, const double *x, double *to);
 
@@ -19,6 +20,7 @@ const tp_tile_set TP_ISA(tp_tile_set) = {
     .move = TP_ISA(tp_tile_moves),
     .fold = TP_ISA(tp_tile_folds),
     .fold_rows = TP_ISA(tp_tile_row_folds),
+    .find = TP_ISA(tp_tile_finds),
     .deviation_f32 = TP_ISA(tp_tile_deviation_f32),
     .deviation_f64 = TP_ISA(tp_tile_deviation_f64),
 };
