@@ -40,6 +40,11 @@ typedef struct tp_tile_set {
     tp_find_fn *const *find;                                            /* by compute type; f32, f64 and i64 */
     void (*deviation_f32)(int64_t n, float mean, const float *x, float *to);    /* sum of (x - mean)², as a fold */
     void (*deviation_f64)(int64_t n, double mean, const double *x, double *to);
+    void (*exponentials_f32)(int64_t n, float top, const float *x, float *to);      /* exp(x - top), no x above top */
+    void (*exponentials_f64)(int64_t n, double top, const double *x, double *to);
+    /* (x - mean) scale w + b, each step rounded; w and b may be NULL: left out. */
+    void (*normalise_f32)(int64_t n, float mean, float scale, const float *x, const float *w, const float *b, float *to);
+    void (*normalise_f64)(int64_t n, double mean, double scale, const double *x, const double *w, const double *b, double *to);
 } tp_tile_set;
 
 extern const tp_tile_set tp_tile_set_plain, tp_tile_set_avx2, tp_tile_set_avx512;

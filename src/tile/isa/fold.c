@@ -156,14 +156,32 @@ COMPLEX_FOLD(prod_c64, tp_c64, float, 1, COMPLEX_PROD)
 COMPLEX_FOLD(prod_c128, tp_c128, double, 1, COMPLEX_PROD)
 #pragma GCC pop_options
 
-#define DEVIATION(name, T, fold)                                                    \
-    void name(int64_t n, T mean, const T *x, T *to);                                \
-    void name(int64_t n, T mean, const T *x, T *to)                                 \
-    {                                                                               \
-        T square[TP_TILE];                                                          \
-        EACH(n)                                                                     \
-            square[i] = (x[i] - mean) * (x[i] - mean);                              \
-        fold(n, to, square);                                                        \
+#define DEVIATION(name, T, fold)                                                                            \
+    void name(int64_t n, T mean, const T *x, T *to);                                                        \
+    void name(int64_t n, T mean, const T *x, T *to)                                                         \
+    {                                                                                                       \
+        fold##_vector lane[RUNS][fold##_VECTORS];                                                           \
+        for (int64_t r = 0; r < RUNS; r++) {                                                                \
+            fold##_vector sum[fold##_VECTORS] = { 0 };                                                      \
+            int64_t i = r * RUN, end = n < i + RUN ? n : i + RUN;                                           \
+            for (; i + LANES <= end; i += LANES)                                                            \
+                _Pragma("GCC unroll 16") for (int v = 0; v < fold##_VECTORS; v++) {                         \
+                    fold##_vector apart = *(const fold##_vector *)(x + i + v * fold##_WIDTH) - mean;        \
+                    sum[v] += apart * apart;                                                                \
+                }                                                                                           \
+            if (i < end) {                                                                                  \
+                T rest[LANES];                                                                              \
+                for (int l = 0; l < LANES; l++)                                                             \
+                    rest[l] = i + l < end ? x[i + l] : mean;                                                \
+                _Pragma("GCC unroll 16") for (int v = 0; v < fold##_VECTORS; v++) {                         \
+                    fold##_vector apart = *(const fold##_vector *)(rest + v * fold##_WIDTH) - mean;         \
+                    sum[v] += apart * apart;                                                                \
+                }                                                                                           \
+            }                                                                                               \
+            _Pragma("GCC unroll 16") for (int v = 0; v < fold##_VECTORS; v++)                               \
+                lane[r][v] = sum[v];                                                                        \
+        }                                                                                                   \
+        *to = fold##_lanes(lane);                                                                           \
     }
 DEVIATION(TP_ISA(tp_tile_deviation_f32), float, sum_f32)
 DEVIATION(TP_ISA(tp_tile_deviation_f64), double, sum_f64)

@@ -45,6 +45,17 @@ static inline float exp_f32(float x)
     return exp_and_lost_f32(c > 89 ? 89 : c, &lost);
 }
 
+/* exp for x <= 0 and NaN, to the same bits: one power of two serves all results, 2^32 too large. */
+#define RAISED_ROUNDER_f32 (ROUNDER_f32 + (127 + 32))       /* the low bits of a sum with it are the exponent of the power */
+static inline float exp_below_f32(float x)
+{
+    float c = x < -104 ? -104 : x;
+    bits_f32 turn = { fma_f32(c, LOG2E_f32, RAISED_ROUNDER_f32) }, power = { .u = turn.u << 23 };
+    float n = turn.f - RAISED_ROUNDER_f32, r = fma_f32(n, -LN2_f32_1, fma_f32(n, -LN2_f32_0, c));
+    float y = 1 + fma_f32(r * r, polynomial_exp_f32(r), r);
+    return y * power.f * 0x1p-32f;
+}
+
 static inline float exp2_f32(float x)
 {
     float c = x < -151 ? -151 : x;
