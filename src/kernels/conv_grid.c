@@ -135,11 +135,39 @@ static void copy_pairs(const tp_conv_copy *p, const uint32_t *x, int64_t width, 
     }
 }
 
+/* A row without phases whose elements lie beside each other. Zeros of up to 16 bytes on either side are stored before what may
+ * lie over them: a call for each would take longer than the copy. */
+static void copy_plain_row(const copying *c, const char *x, char *to)
+{
+    const tp_conv_copy *p = c->plan;
+    int64_t bytes = (int64_t)c->bytes, from = clamp(-p->low[2], 0, p->row), end = clamp(c->image[2] - p->low[2], from, p->row);
+    int64_t left = from * bytes, n = (end - from) * bytes, right = (p->row - end) * bytes, at = 0;
+    if (left <= 16 && right <= 16 && p->row * bytes >= 16) {
+        memset(to, 0, 16);
+        memset(to + p->row * bytes - 16, 0, 16);
+    } else {
+        memset(to, 0, (size_t)left);
+        memset(to + left + n, 0, (size_t)right);
+    }
+    x += (p->low[2] + from) * bytes;
+    to += left;
+    for (; at + 32 <= n; at += 32)
+        memcpy(to + at, x + at, 32);
+    if (n >= 32)
+        memcpy(to + n - 32, x + n - 32, 32);
+    else
+        memcpy(to, x, (size_t)n);
+}
+
 static void copy_row(const copying *c, const char *x, bool inside, char *to)
 {
     const tp_conv_copy *p = c->plan;
     if (!inside) {
         memset(to, 0, (size_t)p->row * c->bytes);
+        return;
+    }
+    if (p->phases == 1 && c->view->space[2] == 1) {
+        copy_plain_row(c, x, to);
         return;
     }
     if (c->bytes == 4 && p->phases == 2 && c->view->space[2] == 1) {
@@ -368,7 +396,18 @@ typedef struct sweeping {
     const tp_conv_grid *g;
     char   *beside;             /* rows x pixels, NULL: the outputs are written where they belong */
     int64_t rows_a_chunk;       /* output rows of the image, over all channels */
+    bool    square;             /* rows are done four at a time */
 } sweeping;
+
+/* Taps three by three, where a row of outputs looks at what the one above it saw a row of taps lower? */
+static bool is_square(const tp_conv_grid *g)
+{
+    const int64_t *o = g->offset;
+    bool square = g->k == 9 && g->size[2] * (int64_t)g->element_bytes >= 64;
+    for (int t = 3; square && t < 9; t++)
+        square = o[t] - o[t - 3] == g->row_step;
+    return square;
+}
 
 static void scatter_chunk(void *work, int64_t channel, int64_t count)
 {
@@ -402,14 +441,18 @@ static void sweep_chunk(void *work, int64_t index, int64_t count)
     int64_t bytes = (int64_t)g->element_bytes, lines = g->size[0] * g->size[1];
     int64_t end = clamp((index + 1) * s->rows_a_chunk, 0, lines * g->rows);
     (void)count;
-    for (int64_t r = index * s->rows_a_chunk; r < end; r++) {
+    for (int64_t r = index * s->rows_a_chunk, done; r < end; r += done) {
         int64_t channel = r / lines, line = r % lines, i = line / g->size[1], j = line % g->size[1];
         char *to = s->beside ? s->beside + r * g->size[2] * bytes
                              : (char *)g->out + (channel * g->channel + i * g->space[0] + j * g->space[1]) * bytes;
-        int64_t from = channel / g->sharing * g->copy_channel + i * g->plane_step + j * g->row_step;
-        g->kernels->taps(g->size[2], g->k, (const char *)g->copy + from * bytes,
-                         g->offset, (const char *)g->weight + channel * g->weight_row * bytes,
-                         g->bias ? element(g->bias, channel, g->element_bytes) : 0, to);
+        int64_t at = channel / g->sharing * g->copy_channel + i * g->plane_step + j * g->row_step;
+        const char *from = (const char *)g->copy + at * bytes, *weight = (const char *)g->weight + channel * g->weight_row * bytes;
+        double start = g->bias ? element(g->bias, channel, g->element_bytes) : 0;
+        done = s->square && j + TP_SQUARE_ROWS <= g->size[1] && r + TP_SQUARE_ROWS <= end ? TP_SQUARE_ROWS : 1;
+        if (done > 1)
+            g->kernels->square(g->size[2], from, g->offset, g->row_step, weight, start, to, s->beside ? g->size[2] : g->space[1]);
+        else
+            g->kernels->taps(g->size[2], g->k, from, g->offset, weight, start, to);
     }
 }
 
@@ -445,9 +488,11 @@ static void plane_chunk(void *work, int64_t index, int64_t count)
 
 static void sweep_taps(const tp_conv_grid *g, char *beside)
 {
-    bool join = rows_join(g);
+    bool square = is_square(g), join = !square && rows_join(g);
     int64_t rows = g->size[0] * g->rows * (join ? 1 : g->size[1]), row = g->size[2] * (join ? g->size[1] : 1);
-    sweeping s = { g, beside, 1 + SWEEP_CHUNK / (row * g->k + 1) };
+    sweeping s = { g, beside, 1 + SWEEP_CHUNK / (row * g->k + 1), square };
+    if (square)         /* whole channels, so that rows of four are not cut */
+        s.rows_a_chunk = (s.rows_a_chunk + g->size[1] - 1) / g->size[1] * g->size[1];
     tp_pool_run((rows + s.rows_a_chunk - 1) / s.rows_a_chunk, join ? plane_chunk : sweep_chunk, &s);
 }
 
@@ -516,9 +561,9 @@ bool tp_conv_grid_run(const tp_conv_grid *g, bool one_channel)
     else
         ok = multiply(g, beside, step);
     if (ok && beside && g->channel == 1)
-        tp_pool_run(g->size[0] * g->size[1], turn_chunk, &(sweeping){ g, beside, 1 });
+        tp_pool_run(g->size[0] * g->size[1], turn_chunk, &(sweeping){ g, beside, 1, false });
     else if (ok && beside)
-        tp_pool_run(g->rows, scatter_chunk, &(sweeping){ g, beside, 1 });
+        tp_pool_run(g->rows, scatter_chunk, &(sweeping){ g, beside, 1, false });
     tp_block_free(beside, bytes);
     return ok;
 }

@@ -9,6 +9,7 @@
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
 #define INLINE static inline __attribute__((always_inline))
+enum { SQUARE_ROWS = TP_SQUARE_ROWS };
 
 #if TP_VECTOR == 64
 #define FMA_f32(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, (unsigned short)-1, 4)
@@ -41,7 +42,7 @@
 #define KERNELS(type, bytes)                                                                                        \
     { .rows = MICRO_ROWS, .columns = 2 * TP_VECTOR / bytes, .tile = tile_##type, .pack_a = pack_a_##type,           \
       .pack_b = pack_b_##type, .dot = dot_##type, .sweep = sweep_##type, .tiny = tiny_##type,           \
-      .taps = taps_##type, .correlate = correlate_##type, .sum_lanes = sum_lanes_##type }
+      .taps = taps_##type, .square = square_##type, .correlate = correlate_##type, .sum_lanes = sum_lanes_##type }
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 
