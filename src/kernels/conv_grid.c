@@ -238,53 +238,26 @@ static int64_t position(const tp_conv_grid *g, int64_t j)
     return row / g->size[1] * g->plane_step + row % g->size[1] * g->row_step + column;
 }
 
-/* A run of neighbours: outputs of one row. */
-typedef struct run {
-    int64_t position;
-    int     start, count;       /* in the panel */
-} run;
-
-static int runs_of(const tp_conv_grid *g, int64_t j0, int columns, run *r)
+/* Runs of a panel: outputs of one row. */
+static int runs_of(const tp_conv_grid *g, int64_t j0, int columns, tp_gemm_stretch *r)
 {
     int n = 0;
+    r[0] = (tp_gemm_stretch){ 0 };
     for (int start = 0; start < columns; n++) {
         int64_t left = g->size[2] - (j0 + start) % g->size[2];
-        r[n] = (run){ position(g, j0 + start), start, (int)(left < columns - start ? left : columns - start) };
+        r[n] = (tp_gemm_stretch){ position(g, j0 + start), start, (int)(left < columns - start ? left : columns - start) };
         start += r[n].count;
     }
     return n;
 }
 
-/* A run is copied as a whole line of the panel: what it writes beyond its end is written again by the next run or row,
- * and a copy of known size is a few instructions. Only the last row must be exact, for behind it lies the next panel,
- * which may be another thread's. */
-static inline __attribute__((always_inline)) void copy_line(char *to, const char *from, int bytes)
-{
-    for (int at = 0; at < bytes; at += 32)
-        memcpy(to + at, from + at, 32);
-}
-
-static inline __attribute__((always_inline)) void fill_lines(const tp_conv_grid *g, int64_t k0, int64_t rows, const run *r,
-                                                             int runs, int line, int64_t element, char *to)
-{
-    for (int64_t p = 0; p < rows; p++, to += line) {
-        const char *x = (const char *)g->copy + g->offset[k0 + p] * element;
-        copy_line(to, x + r[0].position * element, line);
-        for (int i = 1; i < runs; i++)
-            copy_line(to + r[i].start * element, x + r[i].position * element, line);
-    }
-}
-
+/* Only the last row must be exact, for behind it lies the next panel, which may be another thread's. */
 static void fill(const tp_conv_grid *g, int64_t k0, int64_t kc, int64_t j0, int columns, int line, int64_t element,
                  char *to)
 {
-    run r[64];
+    tp_gemm_stretch r[64];
     int runs = runs_of(g, j0, columns, r);
-    switch (line) {
-    case 64: fill_lines(g, k0, kc - 1, r, runs, 64, element, to); break;
-    case 128: fill_lines(g, k0, kc - 1, r, runs, 128, element, to); break;
-    default: fill_lines(g, k0, kc - 1, r, runs, line, element, to); break;
-    }
+    g->kernels->cut(kc - 1, g->copy, g->offset + k0, r, runs, to);
     for (int i = 0; i < runs; i++)
         memcpy(to + (kc - 1) * line + r[i].start * element,
                (const char *)g->copy + (g->offset[k0 + kc - 1] + r[i].position) * element,
