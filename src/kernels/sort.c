@@ -1,117 +1,22 @@
-/* sort.c - sort and topk along a dim, stable, NaN last.
- *
- * Every element becomes an unsigned 64-bit key with the same order (floats by their bits, sign folded, -0 equal to 0, NaN
- * above all; descending flips the key), so one radix sort serves all types: it goes over the bytes in which the keys of a
- * row differ, least significant first, and carries the positions along. Short rows are sorted by insertion. */
+/* sort.c - sort and topk along a dim, stable, NaN last, over keys. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/pool.h"
 #include "kernels/dense.h"
 #include "kernels/element.h"
+#include "kernels/keys.h"
 
-enum { SHORT = 32, DIGITS = 256, FEW = 64 };
-
-typedef struct entry {
-    uint64_t key;
-    int64_t  at;
-} entry;
-
-/* ---- keys ---- */
-static uint64_t key_of_signed(int64_t v) { return (uint64_t)v ^ (uint64_t)1 << 63; }
-
-static uint64_t key_of_f32(float f)
-{
-    uint32_t u;
-    f = f == 0 ? 0 : f;
-    memcpy(&u, &f, 4);
-    return f != f ? UINT32_MAX : u >> 31 ? ~u : u | 0x80000000u;
-}
-
-static uint64_t key_of_f64(double f)
-{
-    uint64_t u;
-    f = f == 0 ? 0 : f;
-    memcpy(&u, &f, 8);
-    return f != f ? UINT64_MAX : u >> 63 ? ~u : u | (uint64_t)1 << 63;
-}
-
-static void read_keys(tp_dtype d, int64_t n, const char *from, int64_t step, bool descending, entry *out)
-{
-    uint64_t flip = descending ? UINT64_MAX : 0;
-#define KEYS(T, expression)                                             \
-    for (int64_t i = 0; i < n; i++, from += step) {                     \
-        T v;                                                            \
-        memcpy(&v, from, sizeof v);                                     \
-        out[i] = (entry){ (expression) ^ flip, i };                     \
-    }                                                                   \
-    break
-    switch (d) {
-    case TP_u8: case TP_b8: KEYS(uint8_t, v);
-    case TP_i8:   KEYS(int8_t, key_of_signed(v));
-    case TP_i16:  KEYS(int16_t, key_of_signed(v));
-    case TP_i32:  KEYS(int32_t, key_of_signed(v));
-    case TP_i64:  KEYS(int64_t, key_of_signed(v));
-    case TP_f16:  KEYS(uint16_t, key_of_f32(tp_half_to_float(v)));
-    case TP_bf16: KEYS(uint16_t, key_of_f32(tp_bfloat_to_float(v)));
-    case TP_f32:  KEYS(float, key_of_f32(v));
-    default:      KEYS(double, key_of_f64(v));
-    }
-#undef KEYS
-}
-
-/* ---- sorting ---- */
-static void insertion_sort(int64_t n, entry *e)
-{
-    for (int64_t i = 1; i < n; i++) {
-        entry moving = e[i];
-        int64_t j = i;
-        for (; j > 0 && e[j - 1].key > moving.key; j--)
-            e[j] = e[j - 1];
-        e[j] = moving;
-    }
-}
-
-/* Sorts e by key; `spare` has the same room. Gives which of the two holds the result. */
-static entry *radix_sort(int64_t n, entry *e, entry *spare)
-{
-    uint64_t all_or = 0, all_and = UINT64_MAX;
-    if (n <= SHORT) {
-        insertion_sort(n, e);
-        return e;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        all_or |= e[i].key;
-        all_and &= e[i].key;
-    }
-    for (int shift = 0; shift < 64; shift += 8) {
-        int64_t start[DIGITS] = { 0 }, total = 0;
-        if (!((all_or ^ all_and) >> shift & 255))
-            continue;
-        for (int64_t i = 0; i < n; i++)
-            start[e[i].key >> shift & 255]++;
-        for (int i = 0; i < DIGITS; i++) {
-            int64_t count = start[i];
-            start[i] = total;
-            total += count;
-        }
-        for (int64_t i = 0; i < n; i++)
-            spare[start[e[i].key >> shift & 255]++] = e[i];
-        entry *swap = e;
-        e = spare;
-        spare = swap;
-    }
-    return e;
-}
+enum { DIGITS = 256, FEW = 64 };
 
 /* The few smallest keys, sorted, at the front: most elements only meet the comparison with the k-th best so far. */
-static void keep_few(int64_t n, int64_t k, entry *e)
+static void keep_few(int64_t n, int64_t k, tp_key *e)
 {
-    insertion_sort(k, e);
+    tp_keys_sort_few(k, e);
     for (int64_t i = k; i < n; i++) {
         if (e[i].key >= e[k - 1].key)
             continue;
-        entry moving = e[i];
+        tp_key moving = e[i];
         int64_t j = k - 1;
         for (; j > 0 && e[j - 1].key > moving.key; j--)
             e[j] = e[j - 1];
@@ -120,7 +25,7 @@ static void keep_few(int64_t n, int64_t k, entry *e)
 }
 
 /* Brings the k smallest keys to the front, in order of position: those below the k-th key, then as many equal to it as fit. */
-static void keep_smallest(int64_t n, int64_t k, entry *e, entry *spare)
+static void keep_smallest(int64_t n, int64_t k, tp_key *e, tp_key *spare)
 {
     uint64_t known = 0, mask = 0;
     int64_t wanted = k;                             /* rank of the k-th key among those that share the known digits */
@@ -148,7 +53,7 @@ static void keep_smallest(int64_t n, int64_t k, entry *e, entry *spare)
 typedef struct work {
     const tp_tensor *from;
     tp_tensor *values, *indices;    /* either may be NULL */
-    entry     *scratch;             /* owned: two rows for each chunk */
+    tp_key     *scratch;             /* owned: two rows for each chunk */
     int64_t    n, keep, rows;       /* elements a row, how many are kept, rows */
     int        dim;
     bool       descending, sorted;
@@ -166,7 +71,7 @@ static int64_t row_offset(const tp_tensor *t, int dim, int64_t row)
     return offset;
 }
 
-static void write_row(const work *w, int64_t row, const entry *e, const char *from, int64_t from_step)
+static void write_row(const work *w, int64_t row, const tp_key *e, const char *from, int64_t from_step)
 {
     size_t bytes = tp_dtype_bytes((tp_dtype)w->from->dtype);
     if (w->values) {
@@ -188,11 +93,11 @@ static void chunk(void *pointer, int64_t index, int64_t count)
     const work *w = pointer;
     tp_dtype d = (tp_dtype)w->from->dtype;
     int64_t bytes = (int64_t)tp_dtype_bytes(d), step = w->from->ndim ? w->from->stride[w->dim] * bytes : 0;
-    entry *e = w->scratch + index * 2 * w->n, *spare = e + w->n;
+    tp_key *e = w->scratch + index * 2 * w->n, *spare = e + w->n;
     int64_t end = tp_chunk_at(w->rows, index + 1, count);
     for (int64_t row = tp_chunk_at(w->rows, index, count); row < end; row++) {
         const char *from = (const char *)tp_tensor_data(w->from) + row_offset(w->from, w->dim, row) * bytes;
-        read_keys(d, w->n, from, step, w->descending, e);
+        tp_keys_read(d, w->n, from, step, w->descending, e);
         if (w->keep < w->n && w->keep <= FEW) {
             keep_few(w->n, w->keep, e);
             write_row(w, row, e, from, step);
@@ -200,7 +105,7 @@ static void chunk(void *pointer, int64_t index, int64_t count)
         }
         if (w->keep < w->n)
             keep_smallest(w->n, w->keep, e, spare);
-        write_row(w, row, w->sorted ? radix_sort(w->keep, e, spare) : e, from, step);
+        write_row(w, row, w->sorted ? tp_keys_sort(w->keep, e, spare) : e, from, step);
     }
 }
 

@@ -121,7 +121,7 @@ class Rules(Sizes):
         sizes = self.sized(self.compile(node.args[1]), node.args[1])
         keywords = dict(node.keywords)
         self.body.add(f"{prefix}_start(&out[{i}], {dtype}, &{sizes.text}, {self.device()}, {self.bad_place});")
-        if self.unknown:
+        if self.unknown or self.asks_data(node.args[1]):
             self.body.add(f"out[{i}].unknown = true;")
         if len(node.args) > 2:
             self.strides(i, node.args[2], prefix)
@@ -130,6 +130,11 @@ class Rules(Sizes):
         elif self.model.kind == "view" or self.model.word("view"):
             t = self.argument(0)
             self.body.add(f"out[{i}].offset = {self.lists}_offset({t.text});")
+
+    def asks_data(self, node):
+        """Does a size come from a `let` whose value depends on data?"""
+        lets = [self.model.lets[name] for name in needed_lets(self.model, [node])]
+        return not self.symbolic and any(isinstance(n, Call) and n.name == "fresh" for e in lets for n in walk(e))
 
     def strides(self, i, node, prefix):
         if isinstance(node, Like):

@@ -1,6 +1,4 @@
 """The structs of the ops: arguments, defaults, how they run, and the table of all."""
-import re
-
 from . import emit_infer
 from .ast import Attr, Binary, Call, Guarded, List, Literal, Mistake, Name, walk
 from .emit_elements import Elements, emit_program
@@ -17,13 +15,6 @@ DTYPE_NAMES = ("u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "c64", "c12
 
 
 OWN_MODULES = ("fft_", "linalg_", "special_")       # shown by a module of their own
-
-
-def camel(name):
-    """log1p -> Log1P, max_pool2d -> MaxPool2D, nll_loss_forward -> NllLoss: as PyTorch names its nodes."""
-    name = re.sub(r"_forward$", "", name)
-    return re.sub(r"(?:^|_|(?<=\d))([a-z])", lambda m: m[1].upper(), name)
-
 
 
 class Tables:

@@ -227,12 +227,14 @@ class Parser:
 
     def variant(self):
         kind = self.name()
-        if kind not in ("inplace", "out", "functional", "scalar", "named"):
+        if kind not in ("inplace", "out", "functional", "scalar", "named", "copy"):
             self.at -= 1
-            self.fail("expected inplace, out, functional, scalar(…) or named")
+            self.fail("expected inplace, out, functional, scalar(…), named or copy")
         if kind == "named":
             return self.other_name()
         names, given, outs = [], None, None
+        if kind == "copy":
+            return {"kind": kind, "as": None, "of": self.name() if self.has("of") else None}
         if kind == "scalar":
             self.need("(")
             names = self.names()

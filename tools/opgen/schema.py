@@ -140,7 +140,16 @@ def make_out(s, name=None, overload=None, names=None):
         type = replace(r.type, alias=letter(i), written=True)
         outs.append(Arg(type, names[i], None, True))
         results.append(Arg(type, r.name))
+    if any(r.type.is_list for r in s.results):         # a list is written where it stands and not given back
+        results = []
     return replace(s, name=name or s.name, overload=overload, args=s.args + tuple(outs), results=tuple(results))
+
+
+def make_copy(s):
+    """Of a view: select.int(Tensor(a) self, …) -> Tensor(a) is copied by select_copy.int(Tensor self, …) -> Tensor."""
+    def plain(a):
+        return replace(a, type=replace(a.type, alias=""))
+    return replace(s, name=s.name + "_copy", args=tuple(map(plain, s.args)), results=tuple(map(plain, s.results)))
 
 
 def make_scalar(s, names, name=None, overload=None):
