@@ -228,12 +228,14 @@ class Parser:
 
     def variant(self):
         kind = self.name()
-        if kind not in ("inplace", "out", "functional", "scalar", "named"):
+        if kind not in ("inplace", "out", "functional", "scalar", "named", "copy"):
             self.at -= 1
-            self.fail("expected inplace, out, functional, scalar(…) or named")
+            self.fail("expected inplace, out, functional, scalar(…), named or copy")
         if kind == "named":
             return self.other_name()
         names, given, outs = [], None, None
+        if kind == "copy":
+            return {"kind": kind, "as": None, "of": self.name() if self.has("of") else None}
         if kind == "scalar":
             self.need("(")
             names = self.names()
@@ -279,6 +281,19 @@ class Parser:
                 word = self.name()
                 words.append((word, self.args()[0] if self.peek() == "(" else None))
         return {"kind": kind, "words": words, "if": when}
+
+    def column_each(self):
+        """each NAME[.overload](argument, name = argument …)"""
+        name, overload, args = self.name(), "", []
+        if self.has("."):
+            overload = self.take()
+        self.need("(")
+        while not self.has(")"):
+            word = self.name()
+            args.append((word, self.name()) if self.has("=") else (None, word))
+            if self.peek() != ")":
+                self.need(",")
+        return {"name": name, "overload": overload, "args": args}
 
     def column_dtypes(self):
         out, message = [], None
