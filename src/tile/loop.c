@@ -26,6 +26,9 @@ typedef struct run {
     bool     copies;                        /* no step and no conversion: elements are moved as they are */
     bool     converts;                      /* no step, one input, and the output holds the compute type */
     bool     direct[4];                     /* outputs that a step may write in place */
+    tp_tile_fn *step;                       /* the only one, when it is called on memory as it lies; else NULL */
+    int      operand[3];                    /* of that step: of the plan, or -1: `fixed` */
+    const char *fixed[3];                   /* a scalar, or NULL */
 } run;
 
 /* An output may be written by its step unless a later step still reads an input that is the same memory. */
@@ -84,6 +87,23 @@ static bool runs_whole(const run *r)
                          r->frame.set->step[r->frame.compute][s->prim][TP_FORM_RIGHT_ONE]);
 }
 
+/* The step of a program that runs whole, and what it is called on. */
+static void choose_step(run *r)
+{
+    const tp_tile_program *p = r->frame.program;
+    const tp_tile_step *s = p->step;
+    int operands = tp_tile_operands(s->prim), inner = r->plan.ndim - 1, form = TP_FORM_VECTORS;
+    const uint8_t in[3] = { s->a, s->b, s->c };
+    for (int i = 0; i < 3; i++) {
+        bool scalar = i < operands && in[i] >= p->input_count;
+        r->operand[i] = i < operands && !scalar ? p->output_count + in[i] : -1;
+        r->fixed[i] = scalar ? r->frame.constant[in[i] - p->input_count] : NULL;
+        if (scalar || (r->operand[i] >= 0 && r->plan.stride[r->operand[i]][inner] == 0))
+            form = i == 1 ? TP_FORM_RIGHT_ONE : TP_FORM_LEFT_ONE;
+    }
+    r->step = r->frame.set->step[r->frame.compute][s->prim][form];
+}
+
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -100,6 +120,7 @@ static void choose_units(run *r)
     r->column_dim = inner;
     r->rows = 1;
     r->whole = r->copies || runs_whole(r);
+    r->step = NULL;
     r->columns = least(plan->size[inner], r->whole ? chunk : tile);
     if (turned >= 0) {
         for (int d = turned; d < inner - 1; d++)
@@ -118,6 +139,8 @@ static void choose_units(run *r)
         r->row_dim = inner - 1;
         r->rows = least(plan->size[inner - 1], (r->copies ? chunk : tile) / r->columns);
     }
+    if (r->whole && r->frame.program->step_count)
+        choose_step(r);
     r->column_units = (plan->size[inner] + r->columns - 1) / r->columns;
     r->row_units = r->row_dim < 0 ? 1 : (plan->size[r->row_dim] + r->rows - 1) / r->rows;
     r->units = r->column_units * r->row_units;
@@ -170,6 +193,13 @@ static void convert_unit(const run *r, char *const *at, int64_t rows, int64_t co
 static void run_unit(const run *r, tp_tile_state *t, char *const *at, int64_t rows, int64_t columns)
 {
     const tp_tile_program *p = r->frame.program;
+    if (r->step) {
+        const char *in[3];
+        for (int i = 0; i < 3; i++)
+            in[i] = r->operand[i] < 0 ? r->fixed[i] : at[r->operand[i]];
+        r->step(columns, at[0], in[0], in[1], in[2]);
+        return;
+    }
     if (r->copies) {
         copy_unit(r, at, rows, columns);
         return;
@@ -204,10 +234,11 @@ static void run_chunks(void *work, int64_t first, int64_t last)
     _Alignas(64) char scratch[TP_SCRATCH];
     tp_tile_state state;
     tp_state_init(&state, &r->frame, scratch);
-    int64_t end = least(last * r->units_per_chunk, r->units), joined;
-    for (int64_t u = first * r->units_per_chunk; u < end; u += joined) {
-        int64_t column_unit = u % r->column_units, rest = u / r->column_units, column = column_unit * r->columns;
-        int64_t row = rest % r->row_units * r->rows, columns, rows = 1;
+    int64_t u = first * r->units_per_chunk, end = least(last * r->units_per_chunk, r->units), joined;
+    int64_t column_unit = u % r->column_units, rest = u / r->column_units;
+    for (; u < end; u += joined) {
+        int64_t outer = r->row_dim < 0 ? rest : rest / r->row_units, column = column_unit * r->columns;
+        int64_t row = (rest - outer * r->row_units) * r->rows, columns, rows = 1;
         char *at[TP_TILE_OPERANDS];
         joined = r->whole ? least(end - u, r->column_units - column_unit) : 1;
         columns = least(joined * r->columns, plan->size[r->column_dim] - column);
@@ -218,8 +249,13 @@ static void run_chunks(void *work, int64_t first, int64_t last)
             if (r->row_dim >= 0)
                 at[k] += row * plan->stride[k][r->row_dim];
         }
-        tp_plan_seek(plan, 0, r->row_dim < 0 ? r->column_dim : r->row_dim, rest / r->row_units, at);
+        tp_plan_seek(plan, 0, r->row_dim < 0 ? r->column_dim : r->row_dim, outer, at);
         run_unit(r, &state, at, rows, columns);
+        column_unit += joined;
+        if (column_unit == r->column_units) {
+            column_unit = 0;
+            rest++;
+        }
     }
 }
 
