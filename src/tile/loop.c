@@ -13,7 +13,7 @@
 #include "tile/frame.h"
 #include "tile/plan.h"
 
-enum { SPLIT_FROM = 32768, CHUNK = 8192, MOST_CHUNKS = 128, SHORT_ROW = 64, SQUARE = 32 };
+enum { SPLIT_FROM = 32768, CHUNK = 8192, MOST_CHUNKS = 128, SHORT_ROW = 64, COPIED_ROW = 1024, SQUARE = 32 };
 
 typedef struct run {
     tp_plan  plan;
@@ -132,9 +132,11 @@ static void choose_units(run *r)
         r->rows = least(plan->size[inner - 1], tile / r->columns);
         if (r->rows < side)
             r->columns = least(plan->size[inner], tile / r->rows);
-        if (r->copies)
-            r->rows *= 2;
-    } else if (inner > 0 && plan->size[inner] < SHORT_ROW) {
+        if (r->copies) {                    /* nothing is held in a tile: longer pieces of rows are written */
+            r->columns = least(plan->size[inner], 8 * SQUARE);
+            r->rows = least(plan->size[inner - 1], SQUARE);
+        }
+    } else if (inner > 0 && plan->size[inner] < (r->copies ? COPIED_ROW : SHORT_ROW)) {
         r->whole = false;
         r->row_dim = inner - 1;
         r->rows = least(plan->size[inner - 1], (r->copies ? chunk : tile) / r->columns);
