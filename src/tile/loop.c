@@ -67,24 +67,44 @@ static int turned_dim(const tp_plan *plan)
     return -1;
 }
 
-/* One step (or none) over operands that need neither conversion nor spreading: tiles add nothing, so units are long. */
-static bool runs_whole(const run *r)
+static bool all_are(const tp_plan *plan, tp_dtype d)
+{
+    for (int k = 0; k < plan->operands; k++)
+        if (plan->dtype[k] != d)
+            return false;
+    return true;
+}
+
+/* The forms of a program's only step on operands as they lie: all of the compute type, or all b8. NULL: they must be converted. */
+static tp_tile_fn *const *forms_as_they_lie(const run *r, int64_t *bytes)
 {
     const tp_tile_program *p = r->frame.program;
-    if (p->step_count > 1 || p->output_count != 1 || !r->direct[0])
+    if (p->step_count != 1 || p->output_count != 1 || p->output[0] != p->step->to)
+        return NULL;
+    if (all_are(&r->plan, TP_b8) && !p->scalar_count && r->frame.set->logic[p->step->prim][TP_FORM_VECTORS]) {
+        *bytes = 1;
+        return r->frame.set->logic[p->step->prim];
+    }
+    *bytes = r->frame.bytes;
+    return all_are(&r->plan, tp_compute_dtype(r->frame.compute)) ? r->frame.set->step[r->frame.compute][p->step->prim] : NULL;
+}
+
+/* One step over operands that need neither conversion nor spreading: tiles add nothing, so units are long. */
+static bool runs_whole(const run *r)
+{
+    const tp_tile_step *s = r->frame.program->step;
+    int64_t bytes;
+    tp_tile_fn *const *forms = forms_as_they_lie(r, &bytes);
+    if (!forms)
         return false;
-    int inner = r->plan.ndim - 1, ones = p->scalar_count;
+    int inner = r->plan.ndim - 1, ones = r->frame.program->scalar_count;
     for (int k = 0; k < r->plan.operands; k++) {
-        if (r->plan.dtype[k] != tp_compute_dtype(r->frame.compute))
-            return false;
         bool still = r->plan.stride[k][inner] == 0;
-        if (!still && r->plan.stride[k][inner] != r->frame.bytes)
+        if (!still && r->plan.stride[k][inner] != bytes)
             return false;
         ones += still;
     }
-    const tp_tile_step *s = p->step;
-    return ones == 0 || (ones == 1 && tp_tile_operands(s->prim) == 2 && s->a != s->b &&
-                         r->frame.set->step[r->frame.compute][s->prim][TP_FORM_RIGHT_ONE]);
+    return ones == 0 || (ones == 1 && tp_tile_operands(s->prim) == 2 && s->a != s->b && forms[TP_FORM_RIGHT_ONE]);
 }
 
 /* The step of a program that runs whole, and what it is called on. */
@@ -94,6 +114,7 @@ static void choose_step(run *r)
     const tp_tile_step *s = p->step;
     int operands = tp_tile_operands(s->prim), inner = r->plan.ndim - 1, form = TP_FORM_VECTORS;
     const uint8_t in[3] = { s->a, s->b, s->c };
+    int64_t bytes;
     for (int i = 0; i < 3; i++) {
         bool scalar = i < operands && in[i] >= p->input_count;
         r->operand[i] = i < operands && !scalar ? p->output_count + in[i] : -1;
@@ -101,7 +122,7 @@ static void choose_step(run *r)
         if (scalar || (r->operand[i] >= 0 && r->plan.stride[r->operand[i]][inner] == 0))
             form = i == 1 ? TP_FORM_RIGHT_ONE : TP_FORM_LEFT_ONE;
     }
-    r->step = r->frame.set->step[r->frame.compute][s->prim][form];
+    r->step = forms_as_they_lie(r, &bytes)[form];
 }
 
 static int64_t least(int64_t a, int64_t b)
