@@ -134,7 +134,7 @@ TP_HOOK_D(tp_d_linalg_cond)
 {
     tp_scope scope = { 0 }, *s = &scope;
     tp_tensor *a = arg[0].tensor;
-    int64_t m = a->size[a->ndim - 2], n = a->size[a->ndim - 1], k = m < n ? m : n;
+    int64_t m = tp_rows_of(arg[0]), n = tp_columns_of(arg[0]), k = m < n ? m : n;
     double p = arg[1].tag == TP_NONE ? 2 : arg[1].tag == TP_STRING ? 0 : tp_as_double(arg[1]);
     tp_value last = tp_int(-1), made;
     (void)op;
@@ -146,10 +146,10 @@ TP_HOOK_D(tp_d_linalg_cond)
         tp_value text[3] = { tp_value_ref(arg[1]), tp_int(m), tp_int(n) };
         return tp_fail_with(TP_ERR_RUNTIME, "linalg.cond(ord={}): A must be batches of square matrices, but they are {} by {} matrices", 3, text);
     }
-    if (a->numel == 0) {
-        tp_ints batch = tp_ints_sizes(a);
+    if (tp_is_empty(a)) {
+        tp_syms batch = tp_syms_sizes(a);
         batch.count -= 2;
-        made = RUN(zeros, tp_scope_ints(s, &batch), tp_of_dtype(tp_dtype_to_real((tp_dtype)a->dtype)));
+        made = RUN(zeros, tp_scope_syms(s, &batch), tp_of_dtype(tp_dtype_to_real((tp_dtype)a->dtype)), (tp_value){ .tag = TP_LAYOUT }, tp_of_device(a->device));
     } else if (fabs(p) == 2) {
         tp_value values = RUN(linalg_svdvals, arg[0]);
         tp_value high = tp_narrowed(s, values, -1, 0, 1), low = tp_narrowed(s, values, -1, k - 1, k);
@@ -166,17 +166,18 @@ TP_HOOK_D(tp_d_linalg_cond)
 /* ---- rank, pseudo-inverse ---- */
 
 /* What counts as zero: max(atol, rtol * largest), by the defaults where one is absent. */
-static tp_value zero_below(tp_scope *s, const tp_tensor *a, tp_value atol, tp_value rtol, tp_value largest)
+static tp_value zero_below(tp_scope *s, tp_value matrix, tp_value atol, tp_value rtol, tp_value largest)
 {
-    tp_value f64 = tp_of_dtype(TP_f64), scalar = tp_scope_list(s, 0, NULL);
-    int64_t m = a->size[a->ndim - 2], n = a->size[a->ndim - 1];
+    const tp_tensor *a = matrix.tensor;
+    tp_value f64 = tp_of_dtype(TP_f64), scalar = tp_scope_list(s, 0, NULL), layout = { .tag = TP_LAYOUT }, device = tp_of_device(a->device);
+    int64_t m = tp_rows_of(matrix), n = tp_columns_of(matrix);
     bool given = tp_is_given(atol);
     if (!given)
-        atol = RUN(zeros, scalar, f64);
+        atol = RUN(zeros, scalar, f64, layout, device);
     if (!tp_is_given(rtol)) {
-        rtol = RUN(full, scalar, tp_float(epsilon_of(a) * (double)(m > n ? m : n)), f64);
+        rtol = RUN(full, scalar, tp_float(epsilon_of(a) * (double)(m > n ? m : n)), f64, layout, device);
         if (given) {
-            tp_value nothing = RUN(zeros, scalar, f64);
+            tp_value nothing = RUN(zeros, scalar, f64, layout, device);
             rtol = RUN(where_self, RUN(gt_Scalar, atol, tp_int(0)), nothing, rtol);
         }
     }
@@ -191,10 +192,10 @@ TP_HOOK_D(tp_d_linalg_matrix_rank)
     tp_tensor *a = arg[0].tensor;
     tp_value last = tp_int(-1), dims = tp_scope_list(s, 1, &last), values, largest;
     (void)op;
-    if (a->numel == 0) {
-        tp_ints batch = tp_ints_sizes(a);
+    if (tp_is_empty(a)) {
+        tp_syms batch = tp_syms_sizes(a);
         batch.count -= 2;
-        return tp_rule_done(s, RUN(zeros, tp_scope_ints(s, &batch), tp_of_dtype(TP_i64)), result);
+        return tp_rule_done(s, RUN(zeros, tp_scope_syms(s, &batch), tp_of_dtype(TP_i64), (tp_value){ .tag = TP_LAYOUT }, tp_of_device(a->device)), result);
     }
     if (tp_as_bool(arg[3])) {
         values = RUN(abs, RUN(linalg_eigvalsh, arg[0]));
@@ -203,7 +204,7 @@ TP_HOOK_D(tp_d_linalg_matrix_rank)
         values = RUN(linalg_svdvals, arg[0]);
         largest = tp_narrowed(s, values, -1, 0, 1);
     }
-    tp_value above = RUN(gt_Tensor, values, zero_below(s, a, arg[1], arg[2], largest));
+    tp_value above = RUN(gt_Tensor, values, zero_below(s, arg[0], arg[1], arg[2], largest));
     return tp_rule_done(s, RUN(sum_dim_IntList, above, dims), result);
 }
 
@@ -215,12 +216,12 @@ TP_HOOK_D(tp_d_linalg_pinv)
     bool hermitian = tp_as_bool(arg[3]);
     tp_value last = tp_int(-1), values, sizes, largest, left, right, inverse;
     (void)op;
-    if (a->numel == 0) {
-        tp_ints size = tp_ints_sizes(a);
-        int64_t m = size.item[size.count - 2];
+    if (tp_is_empty(a)) {
+        tp_syms size = tp_syms_sizes(a);
+        tp_sym m = size.item[size.count - 2];
         size.item[size.count - 2] = size.item[size.count - 1];
         size.item[size.count - 1] = m;
-        return tp_rule_done(s, RUN(zeros, tp_scope_ints(s, &size), tp_of_dtype((tp_dtype)a->dtype)), result);
+        return tp_rule_done(s, RUN(new_zeros, arg[0], tp_scope_syms(s, &size)), result);
     }
     if (hermitian) {
         tp_value made = tp_scope_call_all(s, &tp_op_linalg_eigh, (tp_value[]){ arg[0], tp_scope_text(s, "L") });
@@ -236,7 +237,7 @@ TP_HOOK_D(tp_d_linalg_pinv)
         left = s->failed ? tp_none() : tp_adjoint(s, made.list->item[2]);
         right = s->failed ? tp_none() : tp_adjoint(s, made.list->item[0]);
     }
-    tp_value above = RUN(gt_Tensor, sizes, zero_below(s, a, arg[1], arg[2], largest));
+    tp_value above = RUN(gt_Tensor, sizes, zero_below(s, arg[0], arg[1], arg[2], largest));
     inverse = RUN(where_ScalarOther, above, RUN(reciprocal, values), tp_int(0));
     tp_value scaled = RUN(mul_Tensor, left, RUN(unsqueeze, inverse, tp_int(-2)));
     return tp_rule_done(s, tp_mul_matrices(s, scaled, right), result);
@@ -249,7 +250,7 @@ TP_HOOK_D(tp_d_linalg_lstsq_backward)
 {
     tp_scope scope = { 0 }, *s = &scope;
     tp_value gX = arg[0], gR = arg[1], A = arg[2], B = arg[3], X = arg[4], grads[2] = { tp_none(), tp_none() };
-    bool vector = X.tensor->ndim < A.tensor->ndim, residuals = tp_is_given(gR) && gR.tensor->numel > 0;
+    bool vector = X.tensor->ndim < A.tensor->ndim, residuals = tp_is_given(gR) && !tp_is_empty(gR.tensor);
     (void)op;
     if (!tp_is_given(gX) && !residuals)
         return true;
@@ -307,7 +308,7 @@ TP_HOOK_D(tp_d_linalg_matrix_power)
     tp_value z = n < 0 ? RUN(linalg_inv, arg[0]) : arg[0], power = tp_none(), contiguous = { .tag = TP_FORMAT_VALUE, .i = TP_FORMAT_CONTIGUOUS };
     (void)op;
     if (n == 0) {
-        tp_value eye = RUN(eye, tp_int(a->size[a->ndim - 1]), tp_of_dtype((tp_dtype)a->dtype));
+        tp_value eye = RUN(eye, tp_of_sym(tp_tensor_sym_size(a, a->ndim - 1)), tp_of_dtype((tp_dtype)a->dtype), (tp_value){ .tag = TP_LAYOUT }, tp_of_device(a->device));
         return tp_rule_done(s, RUN(copy_, RUN(clone, z, contiguous), eye), result);
     }
     if (n == 1)
@@ -347,7 +348,7 @@ TP_HOOK_D(tp_d_linalg_tensorsolve)
     }
     const tp_tensor *t = tp_as_tensor(x);
     for (int64_t i = b->ndim; t && i < t->ndim; i++)
-        tp_ints_add(&shape, t->size[i]);
+        tp_ints_add(&shape, tp_fixed_size(x, (int)i));
     int64_t rows = tp_ints_product(&shape);
     if (!s->failed && rows != b->numel) {
         tp_fail(TP_ERR_RUNTIME, "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but got %lld != %lld",

@@ -37,7 +37,7 @@ static tp_value qr_wide(tp_scope *s, tp_value gR, tp_value Q, tp_value R, tp_val
     tp_value size[TP_MAX_DIMS];
     int ndim = Q.tensor->ndim;
     for (int i = 0; i < ndim; i++)
-        size[i] = tp_int(i == ndim - 1 ? n - m : Q.tensor->size[i]);
+        size[i] = i == ndim - 1 ? tp_int(n - m) : tp_of_sym(tp_tensor_sym_size(Q.tensor, i));
     tp_value zeros = RUN(new_zeros, g, tp_scope_list(s, ndim, size));
     g = RUN(cat, tp_scope_list(s, 2, (tp_value[]){ g, zeros }), tp_int(-1));
     return tp_is_given(gR) ? RUN(add_Tensor, g, tp_mul_matrices(s, Q, gR)) : g;
@@ -99,7 +99,7 @@ TP_HOOK_D(tp_d_householder_backward)
     bool in_place = !tp_wants_gradient(K.tensor) && !tp_wants_gradient(input.tensor) && !tp_wants_gradient(tau.tensor);
     tp_values grads = { 0 }, tau_grads = { 0 };
     (void)op;
-    if (input.tensor->numel == 0 || tau.tensor->numel == 0)
+    if (tp_is_empty(input.tensor) || tp_is_empty(tau.tensor))
         return tp_rule_done(s, tp_scope_list(s, 2, (tp_value[]){ tp_none(), tp_none() }), result);
     tp_value V = RUN(tril, input, tp_int(-1));
     RUN(fill__Scalar, tp_diagonal_of(s, V), tp_float(1));
