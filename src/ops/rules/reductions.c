@@ -213,7 +213,7 @@ TP_HOOK_D(tp_d_norm_backward)
         made = CALL(mul_Tensor, CALL(sgn, self), g);
     } else if (p == 2) {
         tp_value unit = CALL(div_Tensor, self, norm);
-        made = CALL(mul_Tensor, g, CALL(masked_fill_Scalar, unit, CALL(eq_Scalar, norm, tp_int(0)), tp_int(0)));
+        made = CALL(mul_Tensor, g, CALL(masked_fill__Scalar, unit, CALL(eq_Scalar, norm, tp_int(0)), tp_int(0)));
     } else if (isinf(p)) {
         tp_value size = CALL(abs, self), mask = CALL(logical_or, CALL(eq_Tensor, size, norm), CALL(isnan, size));
         tp_value share = CALL(sum_dim_IntList, mask, arg[4].tag == TP_NONE ? tp_scope_list(&s, 0, NULL) : arg[4], tp_bool(true));
