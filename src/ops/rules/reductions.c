@@ -102,6 +102,8 @@ tp_value tp_product_of_others(tp_scope *scope, tp_value x, int64_t dim)
         return tp_none();
     int64_t n = t->size[dim];
     tp_value size[TP_MAX_DIMS];
+    if (!n)
+        return x;
     for (int i = 0; i < t->ndim; i++)
         size[i] = tp_int(i == dim ? 1 : t->size[i]);
     tp_value at = tp_int(dim), flipped = tp_scope_list(scope, 1, &at);
