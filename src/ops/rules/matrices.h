@@ -26,9 +26,19 @@ static inline tp_value tp_part_of(tp_scope *s, tp_value a, int which)
     return t ? RUN(select_int, RUN(view_as_real, a), tp_int(t->ndim), tp_int(which)) : tp_none();
 }
 static inline bool tp_is_given(tp_value v) { return v.tag == TP_TENSOR; }
-/* 0 of what a failure left. */
-static inline int64_t tp_rows_of(tp_value v) { return v.tag == TP_TENSOR ? v.tensor->size[v.tensor->ndim - 2] : 0; }
-static inline int64_t tp_columns_of(tp_value v) { return v.tag == TP_TENSOR ? v.tensor->size[v.tensor->ndim - 1] : 0; }
+/* The sizes of a matrix are fixed by a trace that comes here; 0 of what a failure left. */
+static inline int64_t tp_fixed_size(tp_value v, int dim)
+{
+    bool bad = false;
+    return v.tag == TP_TENSOR ? tp_sym_fixed(tp_syms_size(v.tensor, dim, &bad), &bad) : 0;
+}
+static inline int64_t tp_rows_of(tp_value v) { return tp_fixed_size(v, -2); }
+static inline int64_t tp_columns_of(tp_value v) { return tp_fixed_size(v, -1); }
+static inline bool tp_is_empty(const tp_tensor *t)
+{
+    bool bad = false;
+    return tp_guard(tp_sym_eq(tp_syms_numel(t), tp_sym_int(0)), &bad);
+}
 static inline bool tp_is_complex_value(tp_value v) { return v.tag == TP_TENSOR && tp_dtype_is_complex((tp_dtype)v.tensor->dtype); }
 
 /* The tape is above this folder; its key on the tensor says as much as is needed here. */

@@ -30,14 +30,14 @@ static tp_value qr_wide(tp_scope *s, tp_value gR, tp_value Q, tp_value R, tp_val
     tp_value lower = RUN(tril, RUN(sub_Tensor, minus, tp_adjoint(s, minus)));
     if (tp_is_complex_value(Q))
         halve_diagonal(s, lower, 1);
-    tp_value first = tp_narrowed(s, R, -1, 0, m);
-    tp_value g = RUN(linalg_solve_triangular, tp_adjoint(s, first), tp_mul_matrices(s, Q, lower), tp_bool(false), tp_bool(false));
+    tp_value turned = tp_mul_matrices(s, Q, lower), first = tp_narrowed(s, R, -1, 0, m);
+    tp_value g = RUN(linalg_solve_triangular, tp_adjoint(s, first), turned, tp_bool(false), tp_bool(false));
     if (s->failed)
         return tp_none();
     tp_value size[TP_MAX_DIMS];
     int ndim = Q.tensor->ndim;
     for (int i = 0; i < ndim; i++)
-        size[i] = tp_int(i == ndim - 1 ? n - m : Q.tensor->size[i]);
+        size[i] = i == ndim - 1 ? tp_int(n - m) : tp_of_sym(tp_tensor_sym_size(Q.tensor, i));
     tp_value zeros = RUN(new_zeros, g, tp_scope_list(s, ndim, size));
     g = RUN(cat, tp_scope_list(s, 2, (tp_value[]){ g, zeros }), tp_int(-1));
     return tp_is_given(gR) ? RUN(add_Tensor, g, tp_mul_matrices(s, Q, gR)) : g;
@@ -90,22 +90,25 @@ static tp_value vector(tp_scope *s, tp_value V, int64_t i)
     return tp_narrowed(s, tp_narrowed(s, V, -1, i, i + 1), -2, i, tp_rows_of(V));
 }
 
-/* arg: K, input, tau; gives [gradient of input, of tau] */
+/* arg: two factors x and y with K = x y^H, input, tau; gives [gradient of input, of tau] */
 TP_HOOK_D(tp_d_householder_backward)
 {
     tp_scope scope = { 0 }, *s = &scope;
-    tp_value K = arg[0], input = arg[1], tau = arg[2];
+    tp_value input = arg[2], tau = arg[3];
     int64_t m = tp_rows_of(input), n = tp_columns_of(input), k = tp_columns_of(tau);
-    bool in_place = !tp_wants_gradient(K.tensor) && !tp_wants_gradient(input.tensor) && !tp_wants_gradient(tau.tensor);
+    bool in_place = true;
     tp_values grads = { 0 }, tau_grads = { 0 };
     (void)op;
-    if (input.tensor->numel == 0 || tau.tensor->numel == 0)
+    if (tp_is_empty(input.tensor) || tp_is_empty(tau.tensor))
         return tp_rule_done(s, tp_scope_list(s, 2, (tp_value[]){ tp_none(), tp_none() }), result);
     tp_value V = RUN(tril, input, tp_int(-1));
     RUN(fill__Scalar, tp_diagonal_of(s, V), tp_float(1));
     tp_value used = tp_narrowed(s, V, -1, 0, k);
     tp_value squares = RUN(sum_dim_IntList, RUN(mul_Tensor, used, s->failed ? used : tp_scope_conj(s, used)), tp_scope_list(s, 1, (tp_value[]){ tp_int(-2) }));
     tp_value sigma = RUN(div_Tensor, tau, RUN(sub_Scalar, RUN(mul_Tensor, tau, squares), tp_float(1)));
+    tp_value K = tp_mul_matrices(s, arg[0], tp_adjoint(s, arg[1]));
+    for (int i = 0; i < 4; i++)
+        in_place &= !tp_wants_gradient(arg[i].tensor);
     for (int64_t i = 0; i < k && !s->failed; i++) {
         tp_value v = vector(s, V, i);
         tp_value dot = tp_mul_matrices(s, tp_adjoint(s, v), tp_narrowed(s, K, -2, i, m));

@@ -95,8 +95,7 @@ TP_HOOK_D(tp_d_extreme_all_backward)
 
 /* ---- products ---- */
 
-/* Along `dim`, the product of all other elements: of those before times of those behind. */
-static tp_value product_of_others(tp_scope *scope, tp_value x, int64_t dim)
+tp_value tp_product_of_others(tp_scope *scope, tp_value x, int64_t dim)
 {
     const tp_tensor *t = tp_as_tensor(x);
     if (!t)
@@ -127,7 +126,7 @@ TP_HOOK_D(tp_d_prod_backward)
         return true;
     }
     tp_value flat = CALL(reshape, arg[1], tp_scope_list(&s, 1, &all));
-    tp_value grad = CALL(mul_Tensor, arg[0], product_of_others(&s, flat, 0));
+    tp_value grad = CALL(mul_Tensor, arg[0], tp_product_of_others(&s, flat, 0));
     tp_syms sizes = tp_syms_sizes(arg[1].tensor);
     return tp_rule_done(&s, CALL(view, grad, tp_scope_syms(&s, &sizes)), result);
 }
@@ -145,7 +144,7 @@ TP_HOOK_D(tp_d_prod_dim_backward)
     }
     dim = dim < 0 ? dim + self->ndim : dim;
     tp_value g = tp_as_bool(arg[4]) ? arg[0] : CALL(unsqueeze, arg[0], tp_int(dim));
-    return tp_rule_done(&s, CALL(mul_Tensor, g, product_of_others(&s, arg[1], dim)), result);
+    return tp_rule_done(&s, CALL(mul_Tensor, g, tp_product_of_others(&s, arg[1], dim)), result);
 }
 
 /* ---- variance ---- */
@@ -216,7 +215,7 @@ TP_HOOK_D(tp_d_norm_backward)
         made = CALL(mul_Tensor, CALL(sgn, self), g);
     } else if (p == 2) {
         tp_value unit = CALL(div_Tensor, self, norm);
-        made = CALL(mul_Tensor, g, CALL(masked_fill_Scalar, unit, CALL(eq_Scalar, norm, tp_int(0)), tp_int(0)));
+        made = CALL(mul_Tensor, g, CALL(masked_fill__Scalar, unit, CALL(eq_Scalar, norm, tp_int(0)), tp_int(0)));
     } else if (isinf(p)) {
         tp_value size = CALL(abs, self), mask = CALL(logical_or, CALL(eq_Tensor, size, norm), CALL(isnan, size));
         tp_value share = CALL(sum_dim_IntList, mask, arg[4].tag == TP_NONE ? tp_scope_list(&s, 0, NULL) : arg[4], tp_bool(true));

@@ -37,4 +37,7 @@ static inline bool tp_rule_done(tp_scope *s, tp_value made, tp_value *result)
     return tp_scope_end(s);
 }
 
+/* Along `dim`, the product of all other elements: of those before times of those behind. */
+tp_value tp_product_of_others(tp_scope *scope, tp_value x, int64_t dim);
+
 #endif
