@@ -26,6 +26,19 @@ static inline tp_value tp_rule_call(tp_scope *s, const tp_op *op, size_t count, 
 #define CALL(op, ...) \
     tp_rule_call(&s, &tp_op_##op, sizeof((tp_value[]){ __VA_ARGS__ }) / sizeof(tp_value), (tp_value[]){ __VA_ARGS__ })
 
+/* CALL, in helpers that are handed a scope. */
+#define RUN(op, ...) \
+    tp_rule_call(scope, &tp_op_##op, sizeof((tp_value[]){ __VA_ARGS__ }) / sizeof(tp_value), (tp_value[]){ __VA_ARGS__ })
+
+/* The gradient of a norm (reductions.c); none where it does not depend on self. */
+tp_value tp_rule_norm_gradient(tp_scope *s, tp_value g, tp_value self, tp_value norm, double p, tp_value dims);
+
+/* Are there elements to look at, now and for good? Not of fake tensors, nor below a transform or a tracer. */
+static inline bool tp_rule_readable(const tp_tensor *t)
+{
+    return t->storage->kind != TP_MEMORY_NONE && !t->extra;
+}
+
 /* The product of two operands of as many dims, which broadcast, summed over the dims of a mask: einsum's step (einsum.c). */
 tp_value tp_rule_sum_product(tp_scope *s, tp_value a, tp_value b, uint64_t sums, bool keep);
 
