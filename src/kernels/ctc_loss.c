@@ -33,14 +33,22 @@ static void put(const work *w, void *base, int64_t i, double value)
     tp_row_put(&w->row, tp_row_at(&w->row, base, i), value);
 }
 
-static double log_add(double a, double b)
+/* A number as the row's type holds it: sums of logarithms are rounded step by step, as PyTorch's are. */
+static double as_held(const work *w, double x)
 {
-    if (a < b) {
-        double swap = a;
-        a = b;
-        b = swap;
-    }
-    return a == -INFINITY ? a : a + log1p(exp(b - a));
+    return w->row.bytes == 4 ? (double)(float)x : x;
+}
+
+/* log(exp(a) + exp(b) + exp(c)) */
+static double log_sum(const work *w, double a, double b, double c)
+{
+    double top = a > b ? a : b;
+    top = top > c ? top : c;
+    if (top == -INFINITY)
+        return top;
+    double sum = as_held(w, as_held(w, exp(as_held(w, a - top))) + as_held(w, exp(as_held(w, b - top))));
+    sum = as_held(w, sum + as_held(w, exp(as_held(w, c - top))));
+    return as_held(w, as_held(w, log(sum)) + top);
 }
 
 static int64_t label_of(const work *w, int64_t item, int64_t state)
@@ -74,56 +82,51 @@ static void forward_item(const work *w, int64_t item)
     for (int64_t t = 1; t < length; t++)
         for (int64_t s = 0; s < states; s++) {
             int64_t before = (rows + t - 1) * w->states + s;
-            double sum = at(w, w->alpha, before);
-            if (s > 0)
-                sum = log_add(sum, at(w, w->alpha, before - 1));
-            if (skips(w, item, s))
-                sum = log_add(sum, at(w, w->alpha, before - 2));
-            put(w, w->alpha, before + w->states, sum == -INFINITY ? sum : sum + said(w, t, item, s));
+            double one = s > 0 ? at(w, w->alpha, before - 1) : -INFINITY, two = skips(w, item, s) ? at(w, w->alpha, before - 2) : -INFINITY;
+            put(w, w->alpha, before + w->states, log_sum(w, at(w, w->alpha, before), one, two) + said(w, t, item, s));
         }
     int64_t last = (rows + length - 1) * w->states + states - 1;
-    double sum = at(w, w->alpha, last);
-    put(w, w->loss, item, -(states > 1 ? log_add(sum, at(w, w->alpha, last - 1)) : sum));
+    put(w, w->loss, item, -log_sum(w, at(w, w->alpha, last), states > 1 ? at(w, w->alpha, last - 1) : -INFINITY, -INFINITY));
 }
 
-/* d loss / d x[t][c] = exp(x) - exp(sum over states of label c of alpha beta / p, where beta leaves x[t] out) */
+/* The logarithm of the probability of all that follows from time t on in each state, x[t] included; `later` is that of t + 1. */
+static void beta_at(const work *w, int64_t item, int64_t t, int64_t states, const double *later, double *beta)
+{
+    bool end = t == w->ctc.input_length[item] - 1;
+    for (int64_t s = 0; s < states; s++) {
+        double one = !end && s + 1 < states ? later[s + 1] : -INFINITY, two = !end && s + 2 < states && skips(w, item, s + 2) ? later[s + 2] : -INFINITY;
+        double rest = end ? s >= states - 2 ? 0 : -INFINITY : log_sum(w, later[s], one, two);
+        beta[s] = as_held(w, rest + said(w, t, item, s));
+    }
+}
+
+/* d loss / d x[t][c] = exp(x) - (sum over states of label c of alpha beta / exp(x)) / p */
 static bool backward_item(const work *w, int64_t item)
 {
     int64_t length = w->ctc.input_length[item], states = 2 * w->ctc.target_length[item] + 1, rows = item * w->time;
     double nll = at(w, w->nll, item), g = at(w, w->grad, item * w->grad_step);
-    double *beta = tp_alloc_array((size_t)(2 * states + w->classes), sizeof *beta), *later = beta + states, *share = later + states;
-    if (!beta)
+    double *room = tp_alloc_array((size_t)(2 * states + w->classes), sizeof *room), *share = room + 2 * states;
+    if (!room)
         return false;
     for (int64_t t = w->time - 1; t >= 0; t--) {
         int64_t to = (t * w->batch + item) * w->classes;
         bool zero = t >= length || (w->zero_infinity && nll == INFINITY);
+        double *beta = room + t % 2 * states;
         for (int64_t c = 0; c < w->classes; c++)
             share[c] = -INFINITY;
-        for (int64_t s = 0; !zero && s < states; s++) {     /* beta of what follows time t */
-            double sum;
-            if (t == length - 1) {
-                sum = s >= states - 2 ? 0 : -INFINITY;
-            } else {
-                sum = later[s];
-                if (s + 1 < states)
-                    sum = log_add(sum, later[s + 1]);
-                if (s + 2 < states && skips(w, item, s + 2))
-                    sum = log_add(sum, later[s + 2]);
-            }
-            beta[s] = sum;
+        if (!zero)
+            beta_at(w, item, t, states, room + (t + 1) % 2 * states, beta);
+        for (int64_t s = states - 1; !zero && s >= 0; s--) {
             int64_t label = label_of(w, item, s);
-            double joint = at(w, w->alpha, (rows + t) * w->states + s) + sum;
             if (label >= 0 && label < w->classes)
-                share[label] = log_add(share[label], joint);
+                share[label] = log_sum(w, share[label], as_held(w, at(w, w->alpha, (rows + t) * w->states + s) + beta[s]), -INFINITY);
         }
-        for (int64_t s = 0; !zero && s < states; s++)
-            later[s] = beta[s] == -INFINITY ? beta[s] : beta[s] + said(w, t, item, s);
         for (int64_t c = 0; c < w->classes; c++) {
             double x = at(w, w->x, to + c);
-            put(w, w->dx, to + c, zero ? 0 : (exp(x) - exp(share[c] + nll)) * g);
+            put(w, w->dx, to + c, zero ? 0 : (exp(x) - exp(as_held(w, as_held(w, share[c] + nll) - x))) * g);
         }
     }
-    tp_free(beta);
+    tp_free(room);
     return true;
 }
 

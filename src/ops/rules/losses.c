@@ -170,13 +170,13 @@ TP_HOOK_C(tp_c_ctc_loss)
     return true;
 }
 
-/* How many states the longest of these label sequences has. */
-TP_HOOK_S(tp_s_ctc_states)
+/* Batch, time and the states of the longest label sequence. */
+TP_HOOK_S(tp_s_ctc_alpha)
 {
     int64_t longest = 0;
-    for (uint32_t i = 0; i < tp_length(arg[0]); i++)
-        longest = tp_int_max(longest, tp_as_int(arg[0].list->item[i]));
-    *out = (tp_syms){ 1, { tp_sym_int(2 * longest + 1) } };
+    for (uint32_t i = 0; i < tp_length(arg[3]); i++)
+        longest = tp_int_max(longest, tp_as_int(arg[3].list->item[i]));
+    *out = (tp_syms){ 3, { tp_tensor_sym_size(arg[0].tensor, 1), tp_tensor_sym_size(arg[0].tensor, 0), tp_sym_int(2 * longest + 1) } };
     return true;
 }
 
