@@ -161,3 +161,9 @@ def test_an_onnx_rule_takes_lists_as_inputs_only_when_told(generate):
 
     with pytest.raises(Mistake, match="a list of numbers is one as ints"):
         generate("op f(Tensor self, int[] dims) -> Tensor\n    like opaque\n    onnx Tile(self, dims)\n")
+
+
+def test_a_layout_is_one_of_two(generate):
+    c = generate("op f(Tensor self, bool keep) -> Tensor\n    like opaque\n"
+                 "    result = tensor(self.dtype, self.sizes(), keep ? like self : channels(self))\n    kernel tp_k_f\n")
+    assert "tp_geometry_like(&out[0], self);" in c and "tp_sym_geometry_channels_last(&out[0]);" in c

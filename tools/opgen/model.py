@@ -102,6 +102,8 @@ class EntryModel:
         for c in self.derivs:
             if self.schema.index(c.data["name"]) < 0:
                 raise Mistake(c.where, f"'deriv' names '{c.data['name']}', which is no argument of {self.schema.full}")
+        if self.column("each"):
+            self.kind = "composite"
         if self.exprs and self.kind not in ("pointwise", "random"):
             raise Mistake(self.where, f"an 'expr' belongs to an element-wise op, {self.schema.full} is '{self.kind}'")
 
