@@ -5,7 +5,6 @@ from ._C import Tensor
 
 def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     """The norm of a vector or matrix, by linalg's ops."""
-    functions = _C._VariableFunctions
     order = 2.0 if p in ("fro", None) else p
     if isinstance(order, str) and order != "nuc":
         raise RuntimeError(f"linalg.matrix_norm: Order {order} not supported.")
@@ -13,13 +12,7 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
         raise NotImplementedError("norm(p='nuc') is not implemented in Taper yet")
     if dim is not None and isinstance(dim, int):
         dim = [dim]
-    vector_norm = getattr(_C, "_linalg", functions)
-    op = getattr(vector_norm, "linalg_vector_norm", None)
-    if op is None:
-        from ._ops import ops
-
-        op = ops.aten.linalg_vector_norm
-    return op(input, order, dim, keepdim, dtype=dtype)
+    return _C._linalg.linalg_vector_norm(input, order, dim, keepdim, dtype=dtype)
 
 
 def split(tensor, split_size_or_sections, dim=0):

@@ -50,7 +50,7 @@ enum {                          /* tp_op.flags */
     TP_OP_ALIAS_MAYBE = 1 << 5, /* may return its input */
     TP_OP_FUNCTION = 1 << 6,    /* face: torch.NAME */
     TP_OP_METHOD = 1 << 7,      /* face: Tensor.NAME */
-    TP_OP_NN = 1 << 8,          /* face: _C._nn.NAME */
+    TP_OP_NN = 1 << 8,          /* face: _C._nn.NAME; fft_…, linalg_…, special_…: _C._fft.NAME and so on */
     TP_OP_NUMBERS = 1 << 9,     /* some Tensor slot accepts numbers */
     TP_OP_RUNTIME = 1 << 10,    /* defined at run time */
 };
@@ -174,6 +174,7 @@ struct tp_op {
     const tp_op *base;                      /* the op this one is a variant of; NULL: itself is the base */
     const tp_op *inplace, *out, *functional;    /* its variants, may be NULL */
     const tp_op *functional_twin;           /* of hidden writers */
+    const tp_op *same_as;                   /* the op of which this is only another name (`also named`), may be NULL */
     const tp_pointwise *pointwise;          /* element-wise ops */
     const tp_reducing  *reducing;           /* reductions and scans */
     tp_check_fn     *check;                 /* the `check` lines of an element-wise op, may be NULL; others check in infer */

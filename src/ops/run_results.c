@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ops/copy.h"
+#include "ops/dispatch.h"
 #include "ops/hooks.h"
 #include "ops/run.h"
 
@@ -239,6 +240,11 @@ bool tp_run_list_view(const tp_op *op, const tp_value *arg, tp_value *result)
 bool tp_run_open(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     return op->open(op, arg, result);
+}
+
+bool tp_open_named(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    return tp_call(op->same_as, arg, result);
 }
 
 /* ---- tensors without memory ---- */

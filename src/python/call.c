@@ -356,26 +356,39 @@ static op_set *new_set(PyTypeObject *type, const char *name, uint8_t which)
     return set;
 }
 
+/* Where callables go. A function of the nn face whose name begins with the prefix of a module stands there, others in _nn. */
+static const struct { const char *name, *prefix; } places[] = {
+    { "_VariableFunctions", NULL }, { "_fft", "fft_" }, { "_linalg", "linalg_" }, { "_special", "special_" }, { "_nn", "" },
+};
+enum { PLACES = sizeof places / sizeof *places };
+
 typedef struct visit_state {
-    PyObject *functions, *nn;   /* borrowed: where the callables go */
-    PyObject *module_name, *nn_name;
+    PyObject *module[PLACES], *name[PLACES];    /* owned; the name is what functions there give as their module */
     bool failed;
 } visit_state;
+
+static int place_of(const tp_op *op, uint8_t which)
+{
+    int i = which == 2;
+    while (i && strncmp(op->name, places[i].prefix, strlen(places[i].prefix)) != 0)
+        i++;
+    return i;
+}
 
 static bool add_function(visit_state *v, const tp_op *op, uint8_t which)
 {
     PyObject *sets = which == 2 ? face.nn_sets : face.function_sets;
-    PyObject *into = which == 2 ? v->nn : v->functions;
+    int place = place_of(op, which);
     if (PyDict_GetItemString(sets, op->name))
         return true;
     op_set *set = new_set(face.op_function, op->name, which);
     if (!set)
         return false;
     set->definition = (PyMethodDef){ op->name, (PyCFunction)(void (*)(void))function_call, METH_FASTCALL | METH_KEYWORDS, op->schema };
-    PyObject *callable = PyCFunction_NewEx(&set->definition, (PyObject *)set, which == 2 ? v->nn_name : v->module_name);
+    PyObject *callable = PyCFunction_NewEx(&set->definition, (PyObject *)set, v->name[place]);
     set->callable = callable;
     bool ok = callable && PyDict_SetItem(sets, set->text, (PyObject *)set) == 0 &&
-              PyObject_SetAttr(into, set->text, callable) == 0;
+              PyObject_SetAttr(v->module[place], set->text, callable) == 0;
     Py_XDECREF(callable);
     Py_DECREF(set);
     return ok;
@@ -432,29 +445,25 @@ PyObject *face_call_method(const char *name, PyObject *self, PyObject *const *ar
 
 bool face_calls_init(PyObject *module)
 {
-    char name[64];
-    snprintf(name, sizeof name, "%s._C._nn", face.package);
     face.op_method = face_make_type(module, &method_spec, NULL);
     face.op_function = face_make_type(module, &function_spec, NULL);
     face.function_sets = PyDict_New();
     face.method_sets = PyDict_New();
     face.nn_sets = PyDict_New();
     face.return_types = PyDict_New();
-    PyObject *functions = PyModule_New("_VariableFunctions");
-    visit_state v = { .functions = functions, .nn = PyModule_New(name) };
-    v.module_name = PyUnicode_FromString(face.package);
-    v.nn_name = PyUnicode_FromString(name);
-    bool ok = face.op_method && face.op_function && face.function_sets && face.method_sets && face.nn_sets &&
-              face.return_types && functions && v.nn && v.module_name && v.nn_name;
+    visit_state v = { 0 };
+    bool ok = face.op_method && face.op_function && face.function_sets && face.method_sets && face.nn_sets && face.return_types;
+    for (int i = 0; ok && i < PLACES; i++) {
+        v.name[i] = PyUnicode_FromFormat(i ? "%s._C.%s" : "%s", face.package, places[i].name);
+        ok = v.name[i] && (v.module[i] = PyModule_NewObject(v.name[i])) && PyModule_AddObjectRef(module, places[i].name, v.module[i]) == 0;
+    }
     if (ok)
         tp_op_each(visit, &v);
     PyType_Modified(face.tensor_base);
-    ok = ok && !v.failed && PyModule_AddObjectRef(module, "_VariableFunctions", functions) == 0 &&
-         PyModule_AddObjectRef(module, "_nn", v.nn) == 0 &&
-         PyModule_AddObjectRef(module, "_return_types", face.return_types) == 0;
-    Py_XDECREF(functions);
-    Py_XDECREF(v.nn);
-    Py_XDECREF(v.module_name);
-    Py_XDECREF(v.nn_name);
+    ok = ok && !v.failed && PyModule_AddObjectRef(module, "_return_types", face.return_types) == 0;
+    for (int i = 0; i < PLACES; i++) {
+        Py_XDECREF(v.module[i]);
+        Py_XDECREF(v.name[i]);
+    }
     return ok;
 }

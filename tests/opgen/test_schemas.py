@@ -40,6 +40,15 @@ VARIANTS = [
     ("copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)", "functional as copy, out as copy.out", [
         "copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
         "copy.out(Tensor self, Tensor src, bool non_blocking=False, *, Tensor(a!) out) -> Tensor(a!)"]),
+    ("erf(Tensor self) -> Tensor", "inplace, out, named also_erf, named special_erf", [
+        "erf_(Tensor(a!) self) -> Tensor(a!)", "erf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", "also_erf(Tensor self) -> Tensor",
+        "also_erf_(Tensor(a!) self) -> Tensor(a!)", "also_erf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)",
+        "special_erf(Tensor self) -> Tensor", "special_erf.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"]),
+    ("mul.Tensor(Tensor self, Tensor other) -> Tensor", "scalar(other) as mul.Scalar, named multiply without Scalar", [
+        "mul.Scalar(Tensor self, Scalar other) -> Tensor", "multiply.Tensor(Tensor self, Tensor other) -> Tensor"]),
+    ("transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", "inplace as transpose_, named swapaxes.default(self, axis0, axis1)", [
+        "transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)", "swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
+        "swapaxes_(Tensor(a!) self, int axis0, int axis1) -> Tensor(a!)"]),
 ]
 
 

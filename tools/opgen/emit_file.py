@@ -69,6 +69,9 @@ def emit_file(world, file, prims, source):
     shared = {}
     for op in file.ops:
         lines = []
+        if op.same_as:
+            parts.append(spaced("\n".join(tables.named_struct(op))))
+            continue
         if op.base is None:
             lines.append(f"/* ---- {op.schema.full}: from {op.where} ---- */")
             text, shared = emit_entry(tables, world, op)

@@ -16,6 +16,9 @@ NAMED_DEFAULTS = {
 DTYPE_NAMES = ("u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "c64", "c128", "b8", "bf16")
 
 
+OWN_MODULES = ("fft_", "linalg_", "special_")       # shown by a module of their own
+
+
 def camel(name):
     """log1p -> Log1P, max_pool2d -> MaxPool2D, nll_loss_forward -> NllLoss: as PyTorch names its nodes."""
     name = re.sub(r"_forward$", "", name)
@@ -92,10 +95,10 @@ class Tables:
             parts += [".has_default = true", f".fallback = {self.fallback(a)}"]
         return "    { " + ", ".join(parts) + " },"
 
-    def schema_tables(self, op):
+    def schema_tables(self, op, wanted=("arg", "result")):
         out, self.where = [], op.where
         for what, rows in (("arg", op.schema.args), ("result", op.schema.results)):
-            if rows:
+            if rows and what in wanted:
                 out.append(f"static const tp_arg {op.symbol}_{what}[] = {{")
                 out += [self.arg_row(op, a, what == "result") for a in rows]
                 out.append("};")
@@ -285,33 +288,65 @@ class Tables:
             out.append("TP_OP_RNG")
         if model.column("alias") and model.column("alias").data["how"] == "maybe":
             out.append("TP_OP_ALIAS_MAYBE")
-        if model.column("face"):
-            words = model.column("face").data["words"]
-        elif op.schema.space != "aten":
-            words = []
-        else:
-            words = ["function"] + (["method"] if op.schema.args and op.schema.args[0].name == "self" else [])
-        out += [f"TP_OP_{w.upper()}" for w in words if w != "none"]
+        out += [f"TP_OP_{w.upper()}" for w in self.faces(op)]
         if any(model.schema.index(n) >= 0 and model.schema.args[model.schema.index(n)].type.is_tensor for n in model.numbers):
             out.append("TP_OP_NUMBERS")
         return " | ".join(out)
 
+    def faces(self, op):
+        in_module = op.schema.name.startswith(OWN_MODULES)
+        if op.entry.column("face") and not (op.same_as and in_module):
+            return [w for w in op.entry.column("face").data["words"] if w != "none"]
+        if op.schema.space != "aten":
+            return []
+        if in_module:
+            return ["nn"]
+        return ["function"] + (["method"] if op.schema.args and op.schema.args[0].name == "self" else [])
+
     def hidden_writes(self, op):
         column = op.entry.column("writes")
         return sum(1 << op.entry.schema.index(n) for n in column.data["names"]) if column else 0
+
+    def named_struct(self, op):
+        """Another name of an op: a composite that calls it, with its tables."""
+        s, same = op.schema, op.same_as
+        tables = op if s.args != same.schema.args else same
+        out = self.schema_tables(op, ("arg",)) if tables is op else []
+        flags = " | ".join([f"TP_OP_{w.upper()}" for w in self.faces(op)] + ["TP_OP_NUMBERS"] * ("TP_OP_NUMBERS" in self.flags(same)))
+        fields = [*self.signature(op, tables.symbol if s.args else "", same.symbol), f".kind = TP_LIKE_COMPOSITE, .variant = TP_{op.variant.upper()}",
+                  *([f".flags = {flags}"] if flags else []), *self.twin_fields(op), f".same_as = &tp_op_{same.symbol}", ".open = tp_open_named, .run = tp_run_open"]
+        return out + [f"const tp_op tp_op_{op.symbol} = {{"] + [wrapped([f], "    ") + "," for f in fields] + ["};"]
+
+    def signature(self, op, args, results):
+        """Fields of the schema; args, results: whose tables hold them."""
+        s = op.schema
+        fields = [f".space = {quote(s.space)}, .name = {quote(s.name)}, .overload = {quote(s.overload)}", f".schema = {quote(str(s))}"]
+        if s.args:
+            fields.append(f".arg = {args}_arg")
+        if s.results:
+            fields.append(f".result = {results}_result")
+        return fields + [f".arg_count = {len(s.args)}, .positional_count = {sum(not a.keyword_only for a in s.args)}, .result_count = {len(s.results)}"]
+
+    def twin_fields(self, op):
+        fields = []
+        if op.base:
+            fields.append(f".base = &tp_op_{op.base.symbol}")
+        for kind in ("inplace", "out", "functional"):
+            other = (op.base or op).twins.get(kind)
+            if other is not None and other is not op:
+                fields.append(f".{kind} = &tp_op_{other.symbol}")
+        if op.base is not None and op.base.variant == "functional":
+            fields.append(f".functional = &tp_op_{op.base.symbol}")
+        elif op.base is not None and op.base.variant == "inplace":
+            fields.append(f".inplace = &tp_op_{op.base.symbol}")
+        return fields
 
     # ---- the struct ----
     def op_struct(self, op, functions):
         """functions: field -> C text, made by the other emitters."""
         model, s = op.entry, op.schema
         base = (op.base or op).symbol
-        fields = [f".space = {quote(s.space)}, .name = {quote(s.name)}, .overload = {quote(s.overload)}", f".schema = {quote(str(s))}"]
-        counts = f".arg_count = {len(s.args)}, .positional_count = {sum(not a.keyword_only for a in s.args)}, .result_count = {len(s.results)}"
-        if s.args:
-            fields.append(f".arg = {op.symbol}_arg")
-        if s.results:
-            fields.append(f".result = {op.symbol}_result")
-        fields += [counts, f".kind = TP_LIKE_{model.kind.upper()}, .variant = TP_{op.variant.upper()}"]
+        fields = [*self.signature(op, op.symbol, op.symbol), f".kind = TP_LIKE_{model.kind.upper()}, .variant = TP_{op.variant.upper()}"]
         cast = model.column("autocast")
         if cast:
             fields.append(f".autocast = TP_AUTOCAST_{cast.data['how'].upper()}")
@@ -327,16 +362,7 @@ class Tables:
             fields.append(f".functional_map = {{ {', '.join(str(i) for _, i in twin.data['pairs'])} }}")
             if found:
                 fields.append(f".functional_twin = &tp_op_{found.symbol}")
-        if op.base:
-            fields.append(f".base = &tp_op_{op.base.symbol}")
-        for kind in ("inplace", "out", "functional"):
-            other = (op.base or op).twins.get(kind)
-            if other is not None and other is not op:
-                fields.append(f".{kind} = &tp_op_{other.symbol}")
-        if op.base is not None and op.base.variant == "functional":
-            fields.append(f".functional = &tp_op_{op.base.symbol}")
-        elif op.base is not None and op.base.variant == "inplace":
-            fields.append(f".inplace = &tp_op_{op.base.symbol}")
+        fields += self.twin_fields(op)
         if model.kind == "pointwise" and (model.exprs or model.column("kernel") and not emit_infer.has_infer(model)):
             fields.append(f".pointwise = &{base}_pointwise")
         if model.column("reduce"):

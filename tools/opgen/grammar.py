@@ -227,9 +227,11 @@ class Parser:
 
     def variant(self):
         kind = self.name()
-        if kind not in ("inplace", "out", "functional", "scalar"):
+        if kind not in ("inplace", "out", "functional", "scalar", "named"):
             self.at -= 1
-            self.fail("expected inplace, out, functional or scalar(…)")
+            self.fail("expected inplace, out, functional, scalar(…) or named")
+        if kind == "named":
+            return self.other_name()
         names, given, outs = [], None, None
         if kind == "scalar":
             self.need("(")
@@ -244,6 +246,20 @@ class Parser:
             outs = self.names()
             self.need(")")
         return {"kind": kind, "names": names, "as": given, "outs": outs}
+
+    def other_name(self):
+        """named NAME[.overload][(arguments)] [without variant-or-overload …]"""
+        name, overload, args, without = self.name(), None, None, []
+        if self.has("."):
+            overload = self.take()
+        if self.has("("):
+            args = self.names()
+            self.need(")")
+        if self.has("without"):
+            without.append(self.name())
+            while self.kind() == "name":
+                without.append(self.name())
+        return {"kind": "named", "name": name, "overload": overload, "args": args, "without": without}
 
     def column_like(self):
         kind = self.name()

@@ -2,7 +2,7 @@
 
 An Op is one struct of the table: an entry's own schema (variant None), or one of its variants. A `scalar(…)` variant
 is an op of its own, with the columns of its entry read again where the named arguments are numbers."""
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from . import schema as S
 from .ast import CFun, Entry, Fn, Mistake, Name, Node
@@ -18,6 +18,7 @@ class Op:
     variant: str = "functional"     # functional inplace out
     base: "Op" = None
     twins: dict = field(default_factory=dict)       # variant -> Op
+    same_as: "Op" = None            # of `named`: the op whose other name this is
 
     @property
     def symbol(self):
@@ -115,8 +116,8 @@ def variants_of(entry, base_schema, scalar_of=(), only=None):
     ops = [base]
     functional = S.make_functional(base_schema) if inplace_first else base_schema
     for v in model.one.get("also", []):
-        kind, given = v["kind"], v["as"]
-        if kind == "scalar" or only is not None and kind not in only:
+        kind, given = v["kind"], v.get("as")
+        if kind in ("scalar", "named") or only is not None and kind not in only:
             continue
         name, overload = given if given and not scalar_of else (None, None)
         if kind == "inplace":
@@ -145,7 +146,36 @@ def expand(entry):
         name, overload = v["as"] or (None, None)
         main = S.make_scalar(entry.schema, v["names"], name, overload)
         ops += variants_of(entry, main, tuple(v["names"]), ("inplace", "out") if inplace else ())
-    return ops
+    return ops + [op for v in also if v["kind"] == "named" for op in named(entry, v, ops)]
+
+
+def named(entry, v, ops):
+    """The ops of an entry under another name. An overload given in `named` is for the entry's own schema: its scalar
+    variants have none then. special_ names have no in-place form."""
+    made, left = {}, set(v["without"])
+    for op in ops:
+        kind, overload = op.variant, op.schema.overload
+        unwanted = {kind, overload} & left.union(["inplace"] if v["name"].startswith("special_") and op.base else [])
+        if unwanted or v["overload"] is not None and (op.base or op) is not ops[0]:
+            v["without"] = [w for w in v["without"] if w not in unwanted]
+            continue
+        if v["overload"] is not None:
+            given = v["overload"].removeprefix("default")
+            overload = given if kind != "out" else given + "_out" if given else "out"
+        args = op.schema.args
+        if v["args"] is not None:
+            if len(v["args"]) != len(ops[0].schema.args):
+                raise Mistake(entry.where, f"named {v['name']}: {len(v['args'])} names for {len(ops[0].schema.args)} arguments")
+            args = tuple(replace(a, name=n) for a, n in zip(args, v["args"])) + args[len(v["args"]):]
+        name = v["name"] + ("_" if kind == "inplace" and op.base else "")
+        base = made.get(op.base and op.base.symbol)
+        other = Op(op.entry, replace(op.schema, name=name, overload=overload, args=args), kind, base, same_as=op)
+        if base:
+            base.twins[kind] = other
+        made[op.symbol] = other
+    if v["without"]:
+        raise Mistake(entry.where, f"named {v['name']} without '{v['without'][0]}': there is none")
+    return list(made.values())
 
 
 class File:

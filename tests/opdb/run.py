@@ -1,0 +1,73 @@
+"""PyTorch's own op_db on Taper: every sample of every float32 entry through the public names, with gradients.
+
+    run.py --oracle PYTHON [--share 0.1] [--only REGEX] [--folder DIR] [--report]
+
+An entry is covered when all its samples (or those of the seeded share) agree. `covered.txt` is the ratchet: an entry that
+stands there and fails makes the run fail; --report adds to it and prints what is missing.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).parent
+COVERED = HERE / "covered.txt"
+
+
+def ask(oracle, folder, share, only):
+    subprocess.run([oracle, HERE / "ask.py", folder, str(share), only], check=True, stderr=subprocess.DEVNULL)
+
+
+def answers(folder, names):
+    """Rows of all entries; a process that dies or hangs costs the entry it was at, and the next one goes on."""
+    while names:
+        done = 0
+        command = [sys.executable, "-m", "taper", HERE / "answer.py", folder, *names]
+        with tempfile.TemporaryFile("w+") as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
+            for line in process.stdout:
+                done += 1
+                yield json.loads(line)
+            status = process.wait()
+            if done < len(names):
+                errors.seek(0)
+                yield {"name": names[done], "asked": 1, "passed": 0, "faults": [f"the process ended with {status}: {errors.read()[-300:]}"]}
+        names = names[done + 1:]
+
+
+def compare(options, folder):
+    if not any(folder.glob("*.answers")):
+        ask(options.oracle, folder, options.share, options.only)
+    names = sorted(path.name[:-len(".answers")] for path in folder.glob("*.answers"))
+    rows = list(answers(folder, [n for n in names if re.search(options.only, n)]))
+    whole = {row["name"] for row in rows if row["passed"] == row["asked"]}
+    known = set(COVERED.read_text().split()) if COVERED.exists() else set()
+    lost = sorted(known & {row["name"] for row in rows} - whole)
+    for row in rows:
+        if row["name"] in lost or (options.report and row["name"] not in whole) or options.only:
+            print(f"{row['name']}: {row['passed']} of {row['asked']}", *row["faults"], sep="\n    ")
+    asked, passed = (sum(row[key] for row in rows) for key in ("asked", "passed"))
+    print(f"op_db: {len(whole)} of {len(rows)} entries covered, {passed} of {asked} samples agree")
+    if options.report and not options.only:
+        COVERED.write_text("".join(f"{name}\n" for name in sorted(known | whole)))
+    if lost:
+        print(f"op_db: no longer covered: {' '.join(lost)}")
+    print(f"{len(whole - set(lost))} passed, {len(lost)} failed")
+    return 1 if lost else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--oracle", required=True)
+    parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--folder", type=pathlib.Path)
+    parser.add_argument("--report", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        return compare(options, options.folder or pathlib.Path(scratch))
+
+
+sys.exit(main())
