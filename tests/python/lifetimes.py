@@ -1,5 +1,6 @@
 """What the tests of lifetimes share: running a program over and over must leave as many objects and allocations as before."""
 import gc
+import signal
 
 import pytest
 import taper as torch
@@ -7,6 +8,7 @@ import taper._dynamo as dynamo
 
 x = torch.arange(12.0).view(3, 4)
 ROUNDS = 6
+signal.signal(signal.SIGINT, signal.default_int_handler)    # a shell's background jobs ignore it, and programs here end by it
 
 
 @pytest.fixture(autouse=True)
