@@ -6,7 +6,8 @@ from .emit_text import Body, function, quote, used_prelude
 from .model import names_in
 
 GROUPS = {"float": "TP_ANY_FLOAT", "complex": "TP_ANY_COMPLEX", "integral": "TP_ANY_INTEGRAL", "bool": "TP_ANY_BOOL",
-          "half": "TP_ANY_HALF", "i64": "1 << TP_i64", "real": "TP_ANY_FLOAT | TP_ANY_INTEGRAL"}
+          "half": "TP_ANY_HALF", "i64": "1 << TP_i64", "f32": "1 << TP_f32", "f64": "1 << TP_f64",
+          "real": "TP_ANY_FLOAT | TP_ANY_INTEGRAL"}
 
 
 def group_mask(column):
@@ -246,7 +247,7 @@ def bind_common(sizes, model):
 
 def promoting(model):
     """Indices of the arguments that promote."""
-    for word in ("promote", "float", "into", "same"):
+    for word in ("promote", "float", "complex", "into", "same"):
         args = model.word(word)
         if args is None:
             continue

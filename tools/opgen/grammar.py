@@ -16,7 +16,7 @@ TOKEN = re.compile(r"""
 KINDS = {"pointwise", "reduction", "scan", "rowwise", "channelwise", "contraction", "window", "indexed", "view", "metadata",
          "random", "factory", "composite", "opaque"}
 CLASSES = {"value", "index", "type", "unimplemented", "linalg", "runtime", "zero_division"}
-DTYPE_GROUPS = {"float", "complex", "real", "integral", "bool", "half", "i64"}
+DTYPE_GROUPS = {"float", "complex", "real", "integral", "bool", "half", "i64", "f32", "f64"}
 CONSTANTS = {"true": True, "false": False, "none": None, "True": True, "False": False, "None": None}
 
 
