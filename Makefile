@@ -17,7 +17,8 @@ RUN := PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PY)
 ORACLE_PY := $(CURDIR)/.venv-oracle/bin/python
 PYTEST := $(RUN) -m pytest -q -p no:cacheprovider
 
-.PHONY: all build setup demo test test-all test-c test-python bench check asan fuzz conformance format install clean
+.PHONY: all build setup demo docs test test-all test-c test-ops test-ops-share test-python bench check check-ops asan fuzz fuzz-programs \
+        conformance format install clean
 
 all: build
 
@@ -46,7 +47,7 @@ demo: build $(oracle)
 	$(RUN) examples/tour.py
 
 # ---- tests -------------------------------------------------------------------------------------------------
-test: build check test-c test-python conformance
+test: build check test-c test-python conformance $(if $(ORACLE),test-ops-share)
 
 test-c: build
 	$(TOOLS) meson test -C $(BUILD) --no-rebuild --suite c --suite sweep --print-errorlogs
@@ -57,11 +58,27 @@ test-python: build $(oracle)
 conformance: build
 	$(RUN) tests/conformance/run.py --python $(PY) --seeds $(SEEDS)
 
+# PyTorch's own op_db samples through our public names: all of them, or the seeded tenth that `make test ORACLE=1` takes.
+OP_DB := $(RUN) tests/opdb/run.py --oracle $(ORACLE_PY)
+test-ops: build .venv-oracle/ready
+	$(OP_DB) --report
+
+test-ops-share: build .venv-oracle/ready
+	$(OP_DB) --share 0.1
+
 # Everything, for hours: sanitizers, fuzzers, sweeps over Python, all of the above against PyTorch.
 test-all:
 	$(MAKE) test ORACLE=1
+	$(MAKE) test-ops
 	$(MAKE) asan
 	$(MAKE) fuzz SECONDS_EACH=600
+
+# How much of PyTorch's ops and names is here, what is missing by name.
+check-ops: build
+	$(RUN) -m taper tools/check_ops.py
+
+docs: $(VENV)/ready
+	cd tools && $(PY) -m opgen --prims ../src/tile/prims.def --root .. --docs ../docs/ops.md ../src/ops/*.op
 
 check: build
 	$(PY) tools/check.py --build $(BUILD)
@@ -77,6 +94,13 @@ SECONDS_EACH ?= 20
 fuzz: build
 	$(TOOLS) ninja -C $(BUILD) src/fuzz-schema src/fuzz-expression src/fuzz-json src/fuzz-pickle src/fuzz-zip
 	$(PY) tools/fuzz.py --build $(BUILD) --seconds $(SECONDS_EACH)
+
+# Random programs, forward and backward, on PyTorch and here.
+PROGRAMS ?= 2000
+FIRST ?= 0
+fuzz-programs: build .venv-oracle/ready
+	$(ORACLE_PY) tests/programs/grown/write.py $(FIRST) $(PROGRAMS) $(BUILD)/grown.pt
+	$(RUN) -m taper tests/programs/grown/compare.py $(BUILD)/grown.pt
 
 bench: build .venv-oracle/ready
 	$(RUN) bench/bench.py --torch $(ORACLE_PY)

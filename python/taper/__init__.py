@@ -49,17 +49,23 @@ from ._settings import (  # noqa: E402
     set_deterministic_debug_mode, set_float32_matmul_precision, set_num_interop_threads, set_warn_always, typename,
     use_deterministic_algorithms, numel, result_type, from_dlpack, _assert, _check, _check_value, _check_type, _check_index,
     _check_not_implemented, _check_is_size, is_inference, is_conj, is_signed, compiled_with_cxx11_abi,
-    broadcast_tensors, broadcast_shapes, to_dlpack,
+    broadcast_shapes, to_dlpack,
 )
+from ._lowrank import pca_lowrank, svd_lowrank  # noqa: E402
 from ._tensor_str import set_printoptions  # noqa: E402
 from .autograd.grad_mode import (  # noqa: E402
     enable_grad, inference_mode, no_grad, set_grad_enabled,
 )
+from .functional import lu, norm  # noqa: E402
 from .random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402
 from .serialization import load, save  # noqa: E402
 from . import autograd, overrides, random, version  # noqa: E402
 from ._compile import compile  # noqa: E402
 from ._ops import ops, classes  # noqa: E402
+from .functional import (  # noqa: E402
+    atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_tensors, cartesian_prod, chain_matmul, einsum, meshgrid, nonzero,
+    tensordot, unique, unique_consecutive, unravel_index,
+)
 from ._tags import Tag  # noqa: E402
 
 _FACES = {
@@ -116,6 +122,7 @@ def __dir__():
 from math import e, inf, nan, pi  # noqa: E402
 
 newaxis = None
+_segment_reduce = _C._VariableFunctions.segment_reduce
 del _name, _value
 
 if __name__ == "torch":

@@ -96,13 +96,6 @@ def to_dlpack(tensor):
     return _C._to_dlpack(tensor)
 
 
-def broadcast_tensors(*tensors):
-    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
-        tensors = tuple(tensors[0])
-    shape = _C._broadcast_shapes(*(t.shape for t in tensors))
-    return tuple(t.expand(shape) for t in tensors)
-
-
 def broadcast_shapes(*shapes):
     shapes = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
     for i, shape in enumerate(shapes):

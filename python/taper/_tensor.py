@@ -313,6 +313,34 @@ def norm(self, p="fro", dim=None, keepdim=False, dtype=None):
     return functional.norm(self, p, dim, keepdim, dtype=dtype)
 
 
+@_overridable
+def nonzero(self, *, as_tuple=False):
+    from ._ops import ops
+
+    return tuple(ops.aten.nonzero_numpy(self)) if as_tuple else ops.aten.nonzero(self)
+
+
+@_overridable
+def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    from . import functional
+
+    return functional.unique(self, sorted, return_inverse, return_counts, dim)
+
+
+@_overridable
+def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None):
+    from . import functional
+
+    return functional.unique_consecutive(self, return_inverse, return_counts, dim)
+
+
+@_overridable
+def lu(self, pivot=True, get_infos=False):
+    from . import functional
+
+    return functional.lu(self, pivot, get_infos)
+
+
 def _dir(self):
     names = set(dir(type(self))) | set(self.__dict__)
     return sorted(names)

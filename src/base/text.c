@@ -36,15 +36,37 @@ void tp_text_put(tp_text *t, const char *bytes, size_t count)
 void tp_text_add(tp_text *t, const char *format, ...)
 {
     va_list args, again;
+    if (!reserve(t, 0))
+        return;
     va_start(args, format);
     va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
-    if (length >= 0 && reserve(t, (size_t)length)) {
+    /* Mostly it fits into what is there; measuring first would be to write it twice. */
+    size_t room = t->room - t->length;
+    int length = vsnprintf(t->at + t->length, room, format, args);
+    bool fits = length >= 0 && (size_t)length < room;
+    if (length >= 0 && !fits && reserve(t, (size_t)length)) {
         vsnprintf(t->at + t->length, (size_t)length + 1, format, again);
-        t->length += (size_t)length;
+        fits = true;
     }
+    if (fits)
+        t->length += (size_t)length;
+    else
+        t->at[t->length] = 0;
     va_end(again);
     va_end(args);
+}
+
+size_t tp_text_digits(char out[21], uint64_t number)
+{
+    char digit[20];
+    size_t count = 0;
+    do
+        digit[count++] = (char)('0' + number % 10);
+    while (number /= 10);
+    for (size_t i = 0; i < count; i++)
+        out[i] = digit[count - 1 - i];
+    out[count] = 0;
+    return count;
 }
 
 const char *tp_text_read(const tp_text *t)

@@ -17,6 +17,8 @@ TP_API void tp_text_add(tp_text *t, const char *format, ...) TP_PRINTF(2, 3);
 TP_API void tp_text_put(tp_text *t, const char *bytes, size_t count);
 /* Python's repr of a float: the shortest digits that read back; `point`: always with a point or an exponent. */
 TP_API void tp_text_add_double(tp_text *t, double f, bool point);
+/* Writes the decimal digits of a number, terminated; how many. Where names are made, the format machinery is a third of it. */
+TP_API size_t tp_text_digits(char out[21], uint64_t number);
 TP_API const char *tp_text_read(const tp_text *t);      /* borrowed; "" while empty */
 
 #endif

@@ -162,8 +162,10 @@ const char *tp_grad_node_title(const tp_grad_node *n, char out[64])
 {
     snprintf(out, 64, "%s", n->kind->name(n));
     char *tail = strstr(out, "Backward");
-    if (tail)
+    if (tail && strcmp(tail, "Backward0") == 0)
         *tail = 0;
+    else if (tail)
+        memmove(tail, tail + strlen("Backward"), strlen(tail + strlen("Backward")) + 1);
     return out;
 }
 

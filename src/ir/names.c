@@ -74,21 +74,6 @@ static size_t number_at(const char *name, size_t length)
     return at < length && at > 0 && name[at - 1] == '_' ? at : length;
 }
 
-/* stem_number, in `out`, which has room for it. Printing it with the format machinery was a third of making a node. */
-static void write_numbered(char *out, const char *stem, size_t length, uint64_t number)
-{
-    char digit[20];
-    int count = 0;
-    do
-        digit[count++] = (char)('0' + number % 10);
-    while (number /= 10);
-    memcpy(out, stem, length);
-    out[length++] = '_';
-    while (count)
-        out[length++] = digit[--count];
-    out[length] = 0;
-}
-
 const char *tp_graph_name(tp_graph *g, const char *wish)
 {
     char few[128], *name = few;
@@ -106,8 +91,10 @@ const char *tp_graph_name(tp_graph *g, const char *wish)
         ok = taken = tp_text_map_put(&g->names.used, name, 1);
     if (taken || at == length)
         number = last;
-    for (; taken; taken = tp_text_map_get(&g->names.used, name, &any))
-        write_numbered(name, name, stem_length, ++number);
+    for (; taken; taken = tp_text_map_get(&g->names.used, name, &any)) {
+        name[stem_length] = '_';
+        (void)tp_text_digits(name + stem_length + 1, ++number);
+    }
     const char *kept = NULL;
     if (ok && (kept = tp_text_map_keep(&g->names.used, name, 1))) {
         name[stem_length] = 0;

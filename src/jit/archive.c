@@ -174,8 +174,8 @@ static bool write_value(writer *w, tp_value v);
 static bool write_module(writer *w, const tp_jit_module *m)
 {
     tp_text package = { 0 };
-    package_of(m->type_name, &package);
-    bool ok = !package.failed && write_global(w, tp_text_read(&package), last_name(m->type_name));
+    package_of(m->type->name, &package);
+    bool ok = !package.failed && write_global(w, tp_text_read(&package), last_name(m->type->name));
     tp_text_fini(&package);
     tp_text_put(&w->bytes, ")\x81}(", 4);
     for (size_t i = 0; ok && i < m->slot.count; i++)
@@ -314,9 +314,7 @@ static bool print_slots(const tp_jit_module *m, tp_text *out)
         tp_text_add(out, "  __annotations__ = []\n");
     for (size_t i = 0; i < m->slot.count; i++) {
         const tp_jit_slot *s = &m->slot.item[i];
-        const tp_jit_module *child = tp_jit_as_module(s->value);
-        tp_jit_type *type = child ? tp_jit_class_new(child->type_name) : s->value.tag == TP_TENSOR ? tp_jit_simple(TP_JIT_ANY_TENSOR)
-                                                                                                   : tp_jit_type_of_value(s->value);
+        tp_jit_type *type = tp_jit_type_of_member(s->value);
         if (!type)
             return false;
         tp_text_add(out, is_identifier(s->name) ? "  %s : " : "  __annotations__[\"%s\"] = ", s->name);
@@ -339,10 +337,10 @@ static bool print_module(writer *w, const tp_jit_module *m)
     for (size_t i = 0; i < m->method.count; i++)
         if (!print_called(w, m->method.item[i]->graph))
             return false;
-    tp_text *out = file_for(w, m->type_name);
+    tp_text *out = file_for(w, m->type->name);
     if (!out)
         return false;
-    tp_text_add(out, "class %s(Module):\n", last_name(m->type_name));
+    tp_text_add(out, "class %s(Module):\n", last_name(m->type->name));
     print_names(m, TP_JIT_PARAMETER, "__parameters__", out);
     print_names(m, TP_JIT_BUFFER, "__buffers__", out);
     if (!print_slots(m, out))
@@ -406,8 +404,7 @@ tp_jit_module *tp_jit_module_of_function(tp_jit_function *f)
     bool ok = g && tp_jit_module_set(m, "training", TP_JIT_ATTRIBUTE, tp_bool(true));
     if (ok) {
         g->insert = g->root.next;
-        tp_jit_type *type = tp_jit_class_new(m->type_name);
-        ok = type && tp_jit_input(g, &names, "self", type);
+        ok = tp_jit_input(g, &names, "self", tp_jit_type_ref(m->type));
         g->insert = &g->root;
         ok = ok && (method = tp_jit_function_new("forward", g, true)) && tp_jit_module_define(m, method);
     }
@@ -468,7 +465,7 @@ static tp_jit_module *class_of(void *user, const char *name)
 {
     loader *l = user;
     for (size_t i = 0; i < l->modules.count; i++)
-        if (strcmp(l->modules.item[i]->type_name, name) == 0)
+        if (strcmp(l->modules.item[i]->type->name, name) == 0)
             return l->modules.item[i];
     return NULL;
 }
@@ -613,7 +610,7 @@ static bool load_module(loader *l, const tp_pickle *n, tp_value *out)
         if (s->act == TP_PICKLE_BUILD)
             ok = s->a->kind == TP_PICKLE_DICT ? load_slots(l, s->a, found, m) : broken("the state of a module");
     /* Modules of one class share its methods. */
-    const tp_jit_module *twin = ok ? class_of(l, m->type_name) : NULL;
+    const tp_jit_module *twin = ok ? class_of(l, m->type->name) : NULL;
     for (size_t i = 0; ok && twin && i < twin->method.count; i++)
         ok = tp_jit_module_define(m, twin->method.item[i]);
     ok = ok && (twin || tp_jit_parse_methods(&l->reader, found, m)) && tp_array_push(&l->modules, m);

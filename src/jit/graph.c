@@ -14,7 +14,6 @@ static void note_free(tp_handle *h)
     tp_free(note->name);
     if (note->scope)
         tp_value_unref((tp_value){ .tag = TP_STRING, .string = note->scope });
-    tp_free(note);
 }
 
 static bool note_equal(const tp_handle *a, const tp_handle *b) { return a == b; }
@@ -31,17 +30,15 @@ static const tp_handle_type note_type = { .free = note_free, .equal = note_equal
 /* Hangs a note at a fresh node; takes the type. */
 static tp_node *annotate(tp_node *n, tp_jit_names *names, tp_jit_type *type)
 {
-    tp_jit_note *note = n && type ? tp_alloc_zero(sizeof *note) : NULL;
+    tp_jit_note *note = n && type ? tp_arena_take(&n->graph->arena, sizeof *note) : NULL;
     if (!note) {
         tp_jit_type_unref(type);
         if (n && n->graph->failed == TP_ERR_NONE)
             n->graph->failed = TP_ERR_MEMORY;
         return NULL;
     }
+    *note = (tp_jit_note){ .handle.type = &note_type, .type = type, .number = names->next++ };
     atomic_init(&note->handle.refs, 1);
-    note->handle.type = &note_type;
-    note->type = type;
-    note->number = names->next++;
     n->type = &note->handle;
     return n;
 }
@@ -98,16 +95,16 @@ bool tp_jit_rename(tp_jit_names *names, tp_node *n, const char *wish)
     if (tp_text_map_get(&names->holder, name, &old) && old) {
         /* The former holder steps aside. Odd numbers, since PyTorch spends one on the newcomer too. */
         tp_jit_note *former = (tp_jit_note *)(uintptr_t)old;
-        tp_text numbered = { 0 };
+        char numbered[sizeof name + 24];
+        size_t length = strlen(name);
         uint64_t taken;
         (void)tp_text_map_get(&names->counter, name, &last);
-        do {
-            last += 2;
-            numbered.length = 0;
-            tp_text_add(&numbered, "%s.%llu", name, (unsigned long long)last);
-        } while (!numbered.failed && tp_text_map_get(&names->holder, tp_text_read(&numbered), &taken));
-        char *moved = numbered.failed ? NULL : tp_alloc_text(tp_text_read(&numbered));
-        tp_text_fini(&numbered);
+        memcpy(numbered, name, length);
+        numbered[length] = '.';
+        do
+            (void)tp_text_digits(numbered + length + 1, last += 2);
+        while (tp_text_map_get(&names->holder, numbered, &taken));
+        char *moved = tp_alloc_text(numbered);
         if (!moved || !tp_text_map_put(&names->holder, moved, old) || !tp_text_map_put(&names->counter, name, last)) {
             tp_free(moved);
             return tp_fail_memory();

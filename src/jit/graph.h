@@ -9,7 +9,7 @@
  * are nodes; attributes (between brackets in the text) are keywords. Placeholders are the inputs, the output node holds
  * one node or a tuple of them.
  *
- * Owners: a note belongs to its node. Fails: no memory, through the graph's sticky error where a builder gives NULL. */
+ * Owners: a note belongs to its node and lives in the graph's arena, so copies of jit graphs come from tp_jit_copy. Fails: no memory, through the graph's sticky error where a builder gives NULL. */
 #ifndef TP_JIT_GRAPH_H
 #define TP_JIT_GRAPH_H
 

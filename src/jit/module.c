@@ -69,13 +69,13 @@ static void module_free(tp_handle *h)
     tp_array_fini(&m->slot);
     tp_text_map_fini(&m->index);
     tp_array_fini(&m->method);
-    tp_free(m->type_name);
+    tp_jit_type_unref(m->type);
     tp_free(m);
 }
 
 static bool module_repr(const tp_handle *h, tp_text *out)
 {
-    tp_text_add(out, "<%s>", ((const tp_jit_module *)(const void *)h)->type_name);
+    tp_text_add(out, "<%s>", ((const tp_jit_module *)(const void *)h)->type->name);
     return !out->failed;
 }
 
@@ -84,7 +84,7 @@ static const tp_handle_type module_type = { .free = module_free, .equal = same, 
 tp_jit_module *tp_jit_module_new(const char *type_name)
 {
     tp_jit_module *m = tp_alloc_zero(sizeof *m);
-    if (!m || !(m->type_name = tp_alloc_text(type_name))) {
+    if (!m || !(m->type = tp_jit_class_new(type_name))) {
         tp_free(m);
         return NULL;
     }
@@ -174,15 +174,18 @@ const tp_value *tp_jit_module_find(const tp_jit_module *m, const char *path)
     }
 }
 
+tp_jit_type *tp_jit_type_of_member(tp_value v)
+{
+    const tp_jit_module *m = tp_jit_as_module(v);
+    return m ? tp_jit_type_ref(m->type) : v.tag == TP_TENSOR ? tp_jit_simple(TP_JIT_ANY_TENSOR) : tp_jit_type_of_value(v);
+}
+
 tp_jit_type *tp_jit_module_type(const tp_jit_module *m, const char *path)
 {
     const tp_value *v = *path ? tp_jit_module_find(m, path) : NULL;
     if (*path && !v)
         return tp_fail(TP_ERR_RUNTIME, "no '%s' in the traced module", path);
-    const tp_jit_module *found = v ? tp_jit_as_module(*v) : m;
-    if (found)
-        return tp_jit_class_new(found->type_name);
-    return v->tag == TP_TENSOR ? tp_jit_simple(TP_JIT_ANY_TENSOR) : tp_jit_type_of_value(*v);
+    return v ? tp_jit_type_of_member(*v) : tp_jit_type_ref(m->type);
 }
 
 tp_jit_function *tp_jit_module_method(const tp_jit_module *m, const char *name)

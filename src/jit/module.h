@@ -37,7 +37,7 @@ typedef struct tp_jit_slot {
 
 typedef struct tp_jit_module {
     tp_handle handle;               /* first */
-    char     *type_name;            /* owned: "__torch__.torch.nn.modules.linear.Linear" */
+    tp_jit_type *type;              /* counted: the class "__torch__.torch.nn.modules.linear.Linear" */
     tp_array(tp_jit_slot) slot;
     tp_text_map index;              /* name -> place in `slot`, empty while there are few; slots are never removed */
     tp_array(tp_jit_function *) method;     /* each counted */
@@ -51,6 +51,8 @@ TP_API tp_jit_function *tp_jit_module_method(const tp_jit_module *m, const char 
 TP_API TP_CHECK bool tp_jit_module_define(tp_jit_module *m, tp_jit_function *f);        /* counts f; replaces one of its name */
 /* The module or value behind a dotted path; NULL: none. Borrowed. */
 TP_API const tp_value *tp_jit_module_find(const tp_jit_module *m, const char *path);
+/* The type of a slot's value. */
+TP_API TP_CHECK tp_jit_type *tp_jit_type_of_member(tp_value v);
 /* The type of what a path leads to, "": of the module itself. NULL: an error is set. */
 TP_API TP_CHECK tp_jit_type *tp_jit_module_type(const tp_jit_module *m, const char *path);
 TP_API tp_jit_module *tp_jit_as_module(tp_value v);                         /* NULL: not a module */

@@ -361,11 +361,10 @@ static bool read_attribute(parser *p, const item *object, const char *name, item
     const tp_jit_slot *s = object->module ? tp_jit_module_slot(object->module, name) : NULL;
     if (!s)
         return tp_fail(TP_ERR_RUNTIME, "TorchScript text: the module has no attribute '%s'", name);
-    const tp_jit_module *m = tp_jit_as_module(s->value);
-    tp_jit_type *type = m ? tp_jit_class_new(m->type_name) : s->value.tag == TP_TENSOR ? tp_jit_simple(TP_JIT_ANY_TENSOR) : tp_jit_type_of_value(s->value);
+    tp_jit_type *type = tp_jit_type_of_member(s->value);
     if (!type || !built(out, tp_jit_get_attr(p->graph, &p->names, object->node, name, type)))
         return false;
-    out->module = m;
+    out->module = tp_jit_as_module(s->value);
     return true;
 }
 
@@ -666,7 +665,7 @@ static bool parse_inputs(parser *p, bool *method)
         if (take(p, ":"))
             type = parse_type(p);
         else
-            type = self ? tp_jit_class_new(p->self->type_name) : tp_jit_simple(TP_JIT_ANY_TENSOR);
+            type = self ? tp_jit_type_ref(p->self->type) : tp_jit_simple(TP_JIT_ANY_TENSOR);
         item v = { 0 };
         if (!type || !built(&v, tp_jit_input(p->graph, &p->names, name, type)))
             return false;

@@ -1,108 +1,12 @@
-/* record.c - writing down calls: frames, values, and one node for each outermost op. */
-#include "jit/record.h"
-
-#include <assert.h>
+/* record.c - writing down calls: tensors as values, and one node for each outermost op. */
 #include <stdio.h>
 
 #include "grad/tape.h"
+#include "jit/frame.h"
 
-typedef struct frame {
-    struct frame *parent;           /* borrowed, NULL: the root */
-    uint32_t   depth, index;        /* how far inside; which of the trace's frames */
-    char      *path;                /* arena: of its module in the root, "" for the root */
-    tp_graph  *graph;               /* counted */
-    tp_jit_names names;
-    tp_node   *self;                /* NULL: a function */
-    tp_node   *last_input;          /* attributes are read after it; NULL: none yet */
-    tp_node   *call;                /* in the parent's graph */
-    tp_array(tp_jit_value) inputs;  /* what comes from outside, in order */
-    tp_array(tp_node *) outputs;    /* nodes here that others read */
-    tp_array(tp_node *) results;    /* and the nodes that read them in the parent */
-} frame;
-
-typedef struct value {
-    frame   *frame;                 /* borrowed, NULL: an attribute */
-    tp_node *node;                  /* in that frame */
-    const char *path;               /* arena: of an attribute */
-} value;
-
-struct tp_jit_trace {
-    tp_mount   mount;               /* first */
-    tp_jit_host host;
-    tp_jit_module *root;            /* counted, may be NULL */
-    bool       flat, force_outplace, running;
-    frame     *top;                 /* borrowed: the frame calls are written to */
-    tp_array(frame *) frames;       /* each in the arena, its contents owned; the first is the root */
-    tp_array(value) values;         /* [0] is not used */
-    tp_array(tp_tensor *) held;     /* each counted */
-    tp_map     tensors;             /* address -> value */
-    tp_map     nodes;               /* frame and value -> the value's node in that frame, see `here` */
-    tp_text_map paths;              /* path -> value */
-    tp_arena   arena;               /* what lives as long as the trace: a model has thousands of frames */
-    tp_jit_names self_names;        /* `self` of all frames: PyTorch numbers them together */
-};
+typedef tp_jit_frame frame;
 
 static bool on_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result);
-
-/* A builder gave NULL: its graph has the error, unless somebody below it set one. */
-static void *graph_failed(const tp_graph *g)
-{
-    if (tp_graph_check(g) && tp_error_kind() == TP_ERR_NONE)
-        (void)tp_fail_memory();
-    return NULL;
-}
-
-/* ---- frames ---- */
-static void frame_fini(frame *f)
-{
-    tp_graph_unref(f->graph);
-    tp_array_fini(&f->inputs);
-    tp_array_fini(&f->outputs);
-    tp_array_fini(&f->results);
-}
-
-static void names_in(tp_arena *a, tp_jit_names *names)
-{
-    names->holder.arena = names->counter.arena = a;
-}
-
-static frame *frame_new(tp_jit_trace *t, frame *parent, const char *path)
-{
-    frame *f = tp_arena_take(&t->arena, sizeof *f);
-    if (!f)
-        return NULL;
-    *f = (frame){ .parent = parent, .depth = parent ? parent->depth + 1 : 0, .index = (uint32_t)t->frames.count };
-    names_in(&t->arena, &f->names);
-    bool ok = (f->path = tp_text_in(&t->arena, path, strlen(path))) && (f->graph = tp_graph_new());
-    if (ok && t->root && !t->flat) {
-        f->self = tp_jit_input(f->graph, &f->names, NULL, tp_jit_module_type(t->root, path));
-        ok = f->self && tp_jit_rename(&t->self_names, f->self, "self");
-        f->last_input = f->self;
-    }
-    if (!ok || !tp_array_push(&t->frames, f)) {
-        frame_fini(f);
-        return NULL;
-    }
-    return f;
-}
-
-/* The key of a value in a frame: one map for all, since most frames know a handful. */
-static uint64_t here(const frame *f, tp_jit_value id)
-{
-    return (uint64_t)f->index << 32 | id;
-}
-
-static bool put_node(tp_jit_trace *t, const frame *f, tp_jit_value id, tp_node *n)
-{
-    return tp_map_put(&t->nodes, here(f, id), (uint64_t)(uintptr_t)n);
-}
-
-/* NULL: the frame does not know the value yet. */
-static tp_node *node_in(const tp_jit_trace *t, const frame *f, tp_jit_value id)
-{
-    uint64_t known;
-    return tp_map_get(&t->nodes, here(f, id), &known) ? (tp_node *)(uintptr_t)known : NULL;
-}
 
 /* ---- the trace ---- */
 tp_jit_trace *tp_jit_trace_new(const tp_jit_host *host, tp_jit_module *root, bool flat, bool force_outplace)
@@ -116,11 +20,10 @@ tp_jit_trace *tp_jit_trace_new(const tp_jit_host *host, tp_jit_module *root, boo
     t->flat = flat;
     t->force_outplace = force_outplace;
     tp_arena_init(&t->arena);
-    names_in(&t->arena, &t->self_names);
     t->paths.arena = &t->arena;
     if (root)
         tp_count_up(&root->handle.refs);
-    if (tp_array_push(&t->values, (value){ 0 }) && (t->top = frame_new(t, NULL, "")))
+    if (tp_array_push(&t->values, (tp_jit_traced){ 0 }) && (t->top = tp_jit_frame_new(t, NULL, "")))
         return t;
     tp_jit_trace_free(t);
     return NULL;
@@ -132,7 +35,7 @@ void tp_jit_trace_free(tp_jit_trace *t)
         return;
     tp_jit_trace_stop(t);
     for (size_t i = 0; i < t->frames.count; i++)
-        frame_fini(t->frames.item[i]);
+        tp_graph_unref(t->frames.item[i]->graph);
     for (size_t i = 0; i < t->held.count; i++)
         tp_tensor_unref(t->held.item[i]);
     tp_array_fini(&t->frames);
@@ -167,16 +70,6 @@ tp_jit_trace *tp_jit_trace_current(void)
 }
 
 /* ---- values ---- */
-static tp_jit_value define(tp_jit_trace *t, frame *f, tp_node *n)
-{
-    tp_jit_value id = (tp_jit_value)t->values.count;
-    if (!n)
-        return graph_failed(f->graph), 0;
-    if (!tp_array_push(&t->values, ((value){ .frame = f, .node = n })))
-        return 0;
-    return put_node(t, f, id, n) ? id : 0;
-}
-
 bool tp_jit_trace_bind(tp_jit_trace *t, tp_tensor *x, tp_jit_value v)
 {
     uint64_t old;
@@ -196,22 +89,12 @@ tp_jit_value tp_jit_trace_find(tp_jit_trace *t, const tp_tensor *x)
     return tp_map_get(&t->tensors, (uint64_t)(uintptr_t)x, &v) ? (tp_jit_value)v : 0;
 }
 
-tp_jit_value tp_jit_trace_path(tp_jit_trace *t, const char *path)
-{
-    uint64_t known;
-    if (tp_text_map_get(&t->paths, path, &known))
-        return (tp_jit_value)known;
-    tp_jit_value id = (tp_jit_value)t->values.count;
-    value v = { .path = tp_text_map_keep(&t->paths, path, id) };
-    return v.path && tp_array_push(&t->values, v) ? id : 0;
-}
-
 bool tp_jit_trace_attribute(tp_jit_trace *t, const char *path, tp_tensor *x)
 {
     if (tp_jit_trace_find(t, x))
         return true;                            /* shared: its first name is its value */
     if (!t->flat)
-        return tp_jit_trace_bind(t, x, tp_jit_trace_path(t, path));
+        return tp_jit_trace_bind(t, x, tp_jit_frame_attribute(t, path));
     tp_jit_type *type = tp_jit_tensor_new(x);
     return type && tp_jit_trace_bind(t, x, tp_jit_trace_input(t, NULL, type));
 }
@@ -222,108 +105,12 @@ tp_jit_value tp_jit_trace_input(tp_jit_trace *t, const char *name, tp_jit_type *
     tp_node *n = type ? tp_jit_input(f->graph, &f->names, name, type) : NULL;
     if (n)
         f->last_input = n;
-    return type ? define(t, f, n) : 0;
-}
-
-/* ---- a value where it is wanted ---- */
-static tp_node *resolve(tp_jit_trace *t, frame *f, tp_jit_value id);
-
-static bool starts_with_path(const char *path, const char *prefix)
-{
-    size_t length = strlen(prefix);
-    return !length || (strncmp(path, prefix, length) == 0 && path[length] == '.');
-}
-
-/* Builds at another place than the end of a graph: right after `n`. */
-static tp_node *set_after(tp_graph *g, tp_node *n)
-{
-    tp_node *old = g->insert;
-    g->insert = n ? n->next : g->root.next;
-    return old;
-}
-
-/* The chain of prim::GetAttr that reads the path of `of` (relative to the frame's module), each link once. */
-static tp_node *read_path(tp_jit_trace *t, frame *f, tp_jit_value of)
-{
-    const char *path = t->values.item[of].path;
-    size_t skip = *f->path ? strlen(f->path) + 1 : 0;
-    tp_node *object = f->self;
-    tp_text prefix = { 0 };
-    for (const char *at = path + skip; object;) {
-        size_t length = strcspn(at, ".");
-        const char *upto = path;
-        tp_jit_value id = of;
-        if (at[length]) {
-            prefix.length = 0;
-            tp_text_put(&prefix, path, (size_t)(at - path) + length);
-            upto = tp_text_read(&prefix);
-            id = prefix.failed ? 0 : tp_jit_trace_path(t, upto);
-        }
-        tp_node *known = id ? node_in(t, f, id) : NULL;
-        if (known) {
-            object = known;
-        } else {
-            tp_node *old = set_after(f->graph, object == f->self ? f->last_input : object);
-            object = id ? tp_jit_get_attr(f->graph, &f->names, object, upto + (at - path), tp_jit_module_type(t->root, upto)) : NULL;
-            f->graph->insert = old;
-            if (object && !put_node(t, f, id, object))
-                object = NULL;
-        }
-        if (!at[length])
-            break;
-        at += length + 1;
-    }
-    tp_text_fini(&prefix);
-    return object;
-}
-
-/* From the frame around: one more input here. */
-static tp_node *take_in(tp_jit_trace *t, frame *f, tp_jit_value id)
-{
-    tp_node *outside = resolve(t, f->parent, id);
-    if (!outside)
-        return NULL;
-    tp_node *old = set_after(f->graph, f->last_input);
-    tp_node *n = tp_jit_input(f->graph, &f->names, tp_jit_note_of(outside)->name, tp_jit_type_ref(tp_jit_type_of(outside)));
-    f->graph->insert = old;
-    if (!n || !tp_array_push(&f->inputs, id) || !put_node(t, f, id, n))
-        return NULL;
-    return f->last_input = n;
-}
-
-/* From a frame inside, which has returned: one more result of its call. */
-static tp_node *take_out(tp_jit_trace *t, frame *f, frame *inside, tp_jit_value id)
-{
-    tp_node *made = resolve(t, inside, id);
-    if (!made)
-        return NULL;
-    tp_node *after = inside->results.count ? inside->results.item[inside->results.count - 1] : inside->call;
-    tp_node *old = set_after(f->graph, after);
-    tp_node *n = tp_jit_result(f->graph, &f->names, inside->call, (uint32_t)inside->outputs.count, tp_jit_simple(TP_JIT_ANY_TENSOR));
-    f->graph->insert = old;
-    if (!n || !tp_array_push(&inside->outputs, made) || !tp_array_push(&inside->results, n) ||
-        !put_node(t, f, id, n))
-        return NULL;
-    return n;
-}
-
-static tp_node *resolve(tp_jit_trace *t, frame *f, tp_jit_value id)
-{
-    tp_node *known = id ? node_in(t, f, id) : NULL;
-    if (!id || known)
-        return known;
-    const value *v = &t->values.item[id];
-    if (v->path)
-        return starts_with_path(v->path, f->path) ? read_path(t, f, id) : take_in(t, f, id);
-    frame *inside = v->frame;
-    while (inside->depth > f->depth + 1)
-        inside = inside->parent;
-    return inside->depth == f->depth + 1 && inside->parent == f ? take_out(t, f, inside, id) : take_in(t, f, id);
+    return type ? tp_jit_frame_define(t, f, n) : 0;
 }
 
 tp_jit_type *tp_jit_trace_type(const tp_jit_trace *t, tp_jit_value v)
 {
-    const value *x = &t->values.item[v];
+    const tp_jit_traced *x = &t->values.item[v];
     return x->node ? tp_jit_type_of(x->node) : tp_jit_simple(TP_JIT_ANY_TENSOR);
 }
 
@@ -346,7 +133,7 @@ static tp_node *constant(tp_jit_trace *t, tp_value v, tp_jit_type *type)
 
 tp_jit_value tp_jit_trace_constant(tp_jit_trace *t, tp_value v)
 {
-    return define(t, t->top, constant(t, v, NULL));
+    return tp_jit_frame_define(t, t->top, constant(t, v, NULL));
 }
 
 tp_jit_value tp_jit_trace_of(tp_jit_trace *t, tp_tensor *x)
@@ -374,7 +161,7 @@ enum { MOST_ARGS = 64 };
 static bool resolve_all(tp_jit_trace *t, const tp_jit_value *v, uint32_t count, tp_value *out)
 {
     for (uint32_t i = 0; i < count; i++) {
-        tp_node *n = resolve(t, t->top, v[i]);
+        tp_node *n = tp_jit_frame_resolve(t, t->top, v[i]);
         if (!n)
             return false;
         out[i] = tp_of_node(n);
@@ -390,7 +177,7 @@ tp_jit_value tp_jit_trace_prim(tp_jit_trace *t, const char *kind, const tp_jit_v
         tp_node *n = prim(t, kind, node, count, 0, type);
         if (n && strncmp(kind, "aten::", 6) == 0)
             place(t, n);
-        v = define(t, t->top, n);
+        v = tp_jit_frame_define(t, t->top, n);
     } else {
         tp_jit_type_unref(type);
     }
@@ -407,27 +194,17 @@ tp_jit_value tp_jit_trace_op(tp_jit_trace *t, const tp_op *op, const tp_jit_valu
     }
     tp_node *n = tp_jit_call(t->top->graph, &t->top->names, op, node, op->arg_count, type);
     place(t, n);
-    return define(t, t->top, n);
-}
-
-/* A node with several values: it has no number of its own. */
-static tp_node *several(frame *f, tp_node *n, uint32_t count)
-{
-    if (n) {
-        tp_jit_note_of(n)->results = count;
-        f->names.next--;
-    }
-    return n;
+    return tp_jit_frame_define(t, t->top, n);
 }
 
 bool tp_jit_trace_unpack(tp_jit_trace *t, const char *kind, tp_jit_value v, tp_jit_type *const *type, uint32_t count, tp_jit_value *results)
 {
     frame *f = t->top;
-    tp_node *from = resolve(t, f, v);
+    tp_node *from = tp_jit_frame_resolve(t, f, v);
     tp_jit_type *tuple = from ? tp_jit_tuple_new(type, count) : NULL;
-    tp_node *n = tuple ? several(f, prim(t, kind, (tp_value[]){ tp_of_node(from) }, 1, 0, tuple), count) : NULL;
+    tp_node *n = tuple ? tp_jit_frame_several(f, prim(t, kind, (tp_value[]){ tp_of_node(from) }, 1, 0, tuple), count) : NULL;
     for (uint32_t i = 0; i < count; i++)
-        if (!n || !(results[i] = define(t, f, tp_jit_result(f->graph, &f->names, n, i, tp_jit_type_ref(type[i])))))
+        if (!n || !(results[i] = tp_jit_frame_define(t, f, tp_jit_result(f->graph, &f->names, n, i, tp_jit_type_ref(type[i])))))
             return false;
     return n;
 }
@@ -448,7 +225,7 @@ tp_jit_value tp_jit_trace_call(tp_jit_trace *t, const char *method, const tp_jit
         tp_jit_type_unref(type);
         return 0;
     }
-    v = define(t, t->top, prim(t, method ? "prim::CallMethod" : "prim::CallFunction", node, count, method ? 1 : 0, type));
+    v = tp_jit_frame_define(t, t->top, prim(t, method ? "prim::CallMethod" : "prim::CallFunction", node, count, method ? 1 : 0, type));
     if (method)
         tp_values_unref(node + count, 2);
     return v;
@@ -462,7 +239,7 @@ tp_jit_value tp_jit_trace_python(tp_jit_trace *t, tp_handle *callable, const cha
     for (uint32_t i = 0; ok && i < count; i++) {
         node[i] = arg[i];
         if (arg[i].mark) {
-            tp_node *n = resolve(t, t->top, arg[i].mark);
+            tp_node *n = tp_jit_frame_resolve(t, t->top, arg[i].mark);
             ok = n;
             node[i] = tp_of_node(n);
         }
@@ -481,7 +258,7 @@ tp_jit_value tp_jit_trace_python(tp_jit_trace *t, tp_handle *callable, const cha
         tp_node_set_target(n, tp_target_handle(callable));
         place(t, n);
     }
-    return define(t, t->top, n);
+    return tp_jit_frame_define(t, t->top, n);
 }
 
 /* ---- arguments of an op ---- */
@@ -489,10 +266,10 @@ tp_jit_value tp_jit_trace_python(tp_jit_trace *t, tp_handle *callable, const cha
 static tp_node *tensor_node(tp_jit_trace *t, tp_tensor *x)
 {
     tp_jit_value id = tp_jit_trace_of(t, x);
-    tp_node *n = resolve(t, t->top, id);
+    tp_node *n = tp_jit_frame_resolve(t, t->top, id);
     if (!n)
         return NULL;
-    value *made = &t->values.item[id];
+    tp_jit_traced *made = &t->values.item[id];
     if (!made->node || tp_jit_note_of(made->node)->name || made->node->kind == TP_PLACEHOLDER || tp_jit_is(made->node, "prim::Constant"))
         return n;
     const char *name = t->host.name(t->host.user, x);
@@ -507,7 +284,7 @@ static tp_node *traced_number(tp_jit_trace *t, const tp_arg *a, tp_value v)
         [TP_TYPE_FLOAT] = { "aten::Float", TP_JIT_FLOAT }, [TP_TYPE_BOOL] = { "aten::Bool", TP_JIT_BOOL },
         [TP_TYPE_SCALAR] = { "aten::ScalarImplicit", TP_JIT_NUMBER },
     };
-    tp_node *from = resolve(t, t->top, v.mark);
+    tp_node *from = tp_jit_frame_resolve(t, t->top, v.mark);
     if (!from || a->type >= TP_COUNT(into) || !into[a->type].kind)
         return from;
     return prim(t, into[a->type].kind, (tp_value[]){ tp_of_node(from) }, 1, 0, tp_jit_simple(into[a->type].type));
@@ -586,13 +363,13 @@ static bool bind_results(tp_jit_trace *t, tp_node *n, const tp_op *op, const tp_
 {
     frame *f = t->top;
     if (op->result_count == 1)
-        return tp_jit_retype(n, result_type(op, 0, result[0])) && bind_result(t, define(t, f, n), result[0]);
+        return tp_jit_retype(n, result_type(op, 0, result[0])) && bind_result(t, tp_jit_frame_define(t, f, n), result[0]);
     f->names.next = tp_jit_note_of(n)->number + 1;
-    several(f, n, op->result_count);
+    tp_jit_frame_several(f, n, op->result_count);
     for (int i = 0; i < op->result_count; i++) {
         tp_jit_type *type = result_type(op, i, result[i]);
         tp_node *one = type ? tp_jit_result(f->graph, &f->names, n, (uint32_t)i, type) : NULL;
-        if (!bind_result(t, define(t, f, one), result[i]))
+        if (!bind_result(t, tp_jit_frame_define(t, f, one), result[i]))
             return false;
     }
     return true;
@@ -662,7 +439,7 @@ static tp_node *record(tp_jit_trace *t, const tp_op *op, const tp_value *arg)
             v = where_made(op, i);
         tp_node *n = argument_node(t, &w.op->arg[i], v);
         if (!n)
-            return graph_failed(t->top->graph);
+            return tp_jit_graph_failed(t->top->graph);
         node[i] = tp_of_node(n);
     }
     tp_node *n = tp_jit_call(t->top->graph, &t->top->names, w.op, node, w.op->arg_count, tp_jit_simple(TP_JIT_ANY_TENSOR));
@@ -682,129 +459,15 @@ static bool on_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value 
     return false;
 }
 
-/* ---- frames from outside ---- */
-bool tp_jit_trace_push(tp_jit_trace *t, const char *path)
-{
-    if (t->flat || !t->root)
-        return true;
-    frame *parent = t->top, *f = frame_new(t, parent, path);
-    tp_node *module = f ? resolve(t, parent, tp_jit_trace_path(t, path)) : NULL;
-    tp_value arg[3];
-    if (!module || !name_attr(arg + 1, "forward"))
-        return false;
-    arg[0] = tp_of_node(module);
-    f->call = prim(t, "prim::CallMethod", arg, 1, 1, tp_jit_simple(TP_JIT_ANY_TENSOR));
-    tp_values_unref(arg + 1, 2);
-    if (!f->call)
-        return false;
-    t->top = f;
-    return true;
-}
-
-void tp_jit_trace_pop(tp_jit_trace *t)
-{
-    if (t->top->parent)
-        t->top = t->top->parent;
-}
-
 /* ---- the end ---- */
-/* One result is the call itself; several are a tuple that the frame around takes apart. */
-static bool finish_outputs(frame *f)
-{
-    tp_graph *g = f->graph, *outer = f->parent->graph;
-    uint32_t count = (uint32_t)f->outputs.count;
-    if (count == 0)
-        return tp_jit_retype(f->call, tp_jit_simple(TP_JIT_NONE)) && tp_jit_output(g, tp_jit_constant(g, &f->names, tp_none(), NULL));
-    if (count == 1) {
-        tp_node *one = f->results.item[0];
-        if (tp_node_replace_uses(one, f->call, NULL, NULL) < 0)
-            return false;
-        for (size_t i = 0; i < f->parent->outputs.count; i++)       /* it may be handed on further out */
-            if (f->parent->outputs.item[i] == one)
-                f->parent->outputs.item[i] = f->call;
-        char *name = tp_jit_note_of(one)->name;
-        tp_jit_note_of(one)->name = NULL;
-        tp_jit_note_of(f->call)->name = name;
-        tp_jit_note_of(f->call)->number = tp_jit_note_of(one)->number;
-        tp_node_erase(one);
-        return tp_jit_output(g, f->outputs.item[0]);
-    }
-    tp_value *item = tp_alloc_array(count, sizeof *item);
-    tp_jit_type **type = tp_alloc_array(count, sizeof *type);
-    bool ok = item && type;
-    for (uint32_t i = 0; ok && i < count; i++) {
-        item[i] = tp_of_node(f->outputs.item[i]);
-        type[i] = tp_jit_simple(TP_JIT_ANY_TENSOR);
-    }
-    tp_jit_type *tuple = ok ? tp_jit_tuple_new(type, count) : NULL;
-    tp_node *made = tuple ? tp_jit_prim(g, &f->names, "prim::TupleConstruct", item, count, 0, tp_jit_type_ref(tuple)) : NULL;
-    ok = made && tp_jit_output(g, made) && tp_jit_retype(f->call, tp_jit_type_ref(tuple));
-    tp_node *old = set_after(outer, f->call);
-    tp_node *unpack = ok ? several(f->parent, tp_jit_prim(outer, &f->parent->names, "prim::TupleUnpack", (tp_value[]){ tp_of_node(f->call) }, 1, 0, tuple), count) : NULL;
-    outer->insert = old;
-    for (uint32_t i = 0; unpack && ok && i < count; i++)
-        ok = tp_node_set_arg(f->results.item[i], 0, tp_of_node(unpack));
-    tp_free(item);
-    tp_free(type);
-    return ok && unpack;
-}
-
-static bool finish_inputs(tp_jit_trace *t, frame *f)
-{
-    uint32_t count = (uint32_t)f->inputs.count;
-    if (!count)
-        return true;
-    tp_value *arg = tp_alloc_array(count + 3, sizeof *arg);
-    if (!arg)
-        return false;
-    arg[0] = tp_value_ref(f->call->arg[0]);
-    bool ok = true;
-    for (uint32_t i = 0; ok && i < count; i++) {
-        tp_node *n = resolve(t, f->parent, f->inputs.item[i]);
-        ok = n;
-        arg[i + 1] = tp_of_node(n);
-    }
-    arg[count + 1] = tp_value_ref(f->call->arg[1]);
-    arg[count + 2] = tp_value_ref(f->call->arg[2]);
-    ok = ok && tp_node_set_args(f->call, arg, count + 1, 1);
-    tp_values_unref(arg + count + 1, 2);
-    tp_free(arg);
-    return ok;
-}
-
-/* forward, forward1, forward2 … as often as the module was called. */
-static bool define_method(tp_jit_trace *t, frame *f)
-{
-    const tp_value *v = tp_jit_module_find(t->root, f->path);
-    tp_jit_module *m = v ? tp_jit_as_module(*v) : NULL;
-    char name[32] = "forward";
-    for (int i = 1; tp_jit_module_method(m, name); i++)
-        snprintf(name, sizeof name, "forward%d", i);
-    tp_value text = tp_value_string(name, strlen(name));
-    bool ok = !tp_is_none(text) && tp_node_set_arg(f->call, f->call->arg_count, text);
-    tp_value_unref(text);
-    tp_jit_function *made = ok && tp_jit_eliminate_dead(f->graph) ? tp_jit_function_new(name, f->graph, true) : NULL;
-    ok = made && tp_jit_module_define(m, made);
-    tp_jit_function_unref(made);
-    return ok;
-}
-
 tp_graph *tp_jit_trace_finish(tp_jit_trace *t, tp_jit_value result)
 {
     frame *root = t->frames.item[0];
     t->top = root;
-    tp_node *n = result ? resolve(t, root, result) : tp_jit_constant(root->graph, &root->names, tp_none(), NULL);
+    tp_node *n = result ? tp_jit_frame_resolve(t, root, result) : tp_jit_constant(root->graph, &root->names, tp_none(), NULL);
     if (!n || !tp_jit_output(root->graph, n))
-        return graph_failed(root->graph);
-    /* Inside out: what a frame takes in may become a result of another of its parent's frames. */
-    for (size_t i = t->frames.count; i-- > 1;)
-        if (!finish_inputs(t, t->frames.item[i]))
-            return NULL;
-    for (size_t i = t->frames.count; i-- > 1;)
-        if (!finish_outputs(t->frames.item[i]))
-            return graph_failed(root->graph);
-    for (size_t i = 1; i < t->frames.count; i++)
-        if (!define_method(t, t->frames.item[i]))
-            return NULL;
+        return tp_jit_graph_failed(root->graph);
+    if (!tp_jit_frames_finish(t))
+        return NULL;
     return tp_jit_eliminate_dead(root->graph) && tp_graph_check(root->graph) ? tp_graph_ref(root->graph) : NULL;
 }

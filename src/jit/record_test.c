@@ -113,6 +113,47 @@ TP_TEST(submodules_become_methods)
     (void)tp_scope_end(&s);
 }
 
+/* root(x) = relu of fc's product + that product: both are read of fc in one call, the first when the second is not known. */
+TP_TEST(a_second_result_makes_a_tuple)
+{
+    tp_scope s;
+    int warned = 0;
+    tp_scope_start(&s);
+    tp_tensor *weight = VECTOR(&s, 2, -1), *x = VECTOR(&s, 1, 1), *product = NULL, *h = NULL;
+    tp_jit_host host = { .user = &warned, .origin = test_nowhere, .name = test_nameless, .warn = test_unwarned };
+    tp_jit_module *root = test_module(&s, weight, weight);
+    tp_jit_trace *t = root && x ? tp_jit_trace_new(&host, root, false, false) : NULL;
+    tp_jit_type *type = t && tp_jit_trace_attribute(t, "fc.weight", weight) ? tp_jit_tensor_new(x) : NULL;
+    tp_graph *g = NULL;
+    if (type && tp_jit_trace_bind(t, x, tp_jit_trace_input(t, "x", type))) {
+        tp_jit_trace_start(t);
+        if (tp_jit_trace_push(t, "fc")) {
+            product = CALL(&s, "mul.Tensor", T(x), T(weight));
+            h = CALL(&s, "relu", T(product));
+            tp_jit_trace_pop(t);
+        }
+        tp_tensor *y = h ? CALL(&s, "add.Tensor", T(h), T(product)) : NULL;
+        tp_jit_value out = y ? tp_jit_trace_of(t, y) : 0;
+        tp_jit_trace_stop(t);
+        g = out ? tp_jit_trace_finish(t, out) : NULL;
+    }
+    tp_jit_trace_free(t);
+    tp_jit_function *f = g ? tp_jit_function_new("forward", g, true) : NULL;
+    tp_text text = { 0 };
+    if (!f || !tp_jit_code_function(f, &text))
+        s.failed = true;
+    expect_text(&s, &text,
+                "def forward(self,\n"
+                "    x: Tensor) -> Tensor:\n"
+                "  fc = self.fc\n"
+                "  _0, _1, = (fc).forward(x, )\n"
+                "  return torch.add(_0, _1)\n");
+    tp_jit_function_unref(f);
+    tp_graph_unref(g);
+    tp_jit_module_unref(root);
+    (void)tp_scope_end(&s);
+}
+
 TP_TEST(a_constant_must_not_require_a_gradient)
 {
     tp_scope s;
@@ -137,4 +178,5 @@ TP_TEST(a_constant_must_not_require_a_gradient)
 }
 
 TP_TEST_MAIN(TP_SWEPT(outermost_ops_are_written_down), TP_SWEPT(a_trace_runs_and_has_gradients), TP_SWEPT(code_reads_like_python),
-             TP_SWEPT(submodules_become_methods), TP_SWEPT(a_constant_must_not_require_a_gradient))
+             TP_SWEPT(submodules_become_methods), TP_SWEPT(a_second_result_makes_a_tuple),
+             TP_SWEPT(a_constant_must_not_require_a_gradient))

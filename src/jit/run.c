@@ -225,7 +225,7 @@ static bool run_get_attr(const jit_step *s, tp_value *slot, tp_value *out)
     const char *name = tp_jit_attr_text(s->node, "name");
     const tp_jit_slot *found = m ? tp_jit_module_slot(m, name) : NULL;
     if (!found)
-        return tp_fail(TP_ERR_ATTRIBUTE, "'%s' object has no attribute or method '%s'.", m ? m->type_name : "module", name);
+        return tp_fail(TP_ERR_ATTRIBUTE, "'%s' object has no attribute or method '%s'.", m ? m->type->name : "module", name);
     *out = tp_value_ref(found->value);
     return true;
 }
@@ -250,7 +250,7 @@ static bool run_method(const jit_step *s, tp_value *slot, tp_value *out)
     const char *name = tp_jit_attr_text(s->node, "name");
     tp_jit_function *f = m ? tp_jit_module_method(m, name) : NULL;
     if (!f)
-        return tp_fail(TP_ERR_ATTRIBUTE, "'%s' object has no attribute or method '%s'.", m ? m->type_name : "module", name);
+        return tp_fail(TP_ERR_ATTRIBUTE, "'%s' object has no attribute or method '%s'.", m ? m->type->name : "module", name);
     return call(s, slot, f, 0, out);
 }
 

@@ -1,9 +1,11 @@
-/* arrange.c - elements in another order: flip, roll, repeat, tril, triu.
+/* arrange.c - elements in another order: flip, roll, repeat, tril, triu, shuffled channels and pixels; windows summed.
  *
  * flip and repeat are copies through views with other strides; a negative stride is seen only by the tile loop. */
 #include <string.h>
 
+#include "base/pool.h"
 #include "kernels/dense.h"
+#include "kernels/element.h"
 #include "tile/tile.h"
 
 /* A copy between two geometries, strides in elements, beginning at the given offsets. Both have `to`'s type. */
@@ -150,6 +152,116 @@ TP_HOOK_K(tp_k_repeat)
     copy_between(to, n, size, to_stride, 0, self, from_stride, 0);
     return true;
 }
+
+/* ---- channels and pixels ---- */
+
+/* Dims of a copy: the same number of elements along each, with a stride on both sides. */
+typedef struct paired {
+    int     ndim;
+    int64_t size[TP_MAX_DIMS + 2], to[TP_MAX_DIMS + 2], from[TP_MAX_DIMS + 2];
+} paired;
+
+static void pair(paired *p, int64_t size, int64_t to, int64_t from)
+{
+    p->size[p->ndim] = size;
+    p->to[p->ndim] = to;
+    p->from[p->ndim++] = from;
+}
+
+static bool copy_paired(const paired *p, const tp_tensor *to, const tp_tensor *from)
+{
+    if (p->ndim > TP_MAX_DIMS)
+        return tp_fail(TP_ERR_RUNTIME, "more than %d dimensions", TP_MAX_DIMS);
+    if (to->numel)
+        copy_between(to, p->ndim, p->size, p->to, 0, from, p->from, 0);
+    return true;
+}
+
+/* channel_shuffle(self, groups): channel [group, k] goes to [k, group]. */
+TP_HOOK_K(tp_k_channel_shuffle)
+{
+    const tp_tensor *self = arg[0].tensor, *to = out[0];
+    int64_t groups = tp_as_int(arg[1]), each = self->size[1] / groups;
+    paired p = { 0 };
+    pair(&p, self->size[0], to->stride[0], self->stride[0]);
+    pair(&p, each, to->stride[1] * groups, self->stride[1]);
+    pair(&p, groups, to->stride[1], self->stride[1] * each);
+    for (int i = 2; i < self->ndim; i++)
+        pair(&p, self->size[i], to->stride[i], self->stride[i]);
+    return copy_paired(&p, to, self);
+}
+
+/* Channels [c, r, r] of the small picture are pixels [h, r], [w, r] of the large one; either side may be the source. */
+static bool shuffle_pixels(const tp_tensor *small, const tp_tensor *large, int64_t r, bool enlarge)
+{
+    int n = small->ndim - 3;
+    paired p = { 0 };
+    const int64_t *a = small->stride, *b = large->stride;
+    for (int i = 0; i < n; i++)
+        pair(&p, small->size[i], b[i], a[i]);
+    pair(&p, large->size[n], b[n], a[n] * r * r);
+    pair(&p, small->size[n + 1], b[n + 1] * r, a[n + 1]);
+    pair(&p, r, b[n + 1], a[n] * r);
+    pair(&p, small->size[n + 2], b[n + 2] * r, a[n + 2]);
+    pair(&p, r, b[n + 2], a[n]);
+    for (int i = 0; i < p.ndim && !enlarge; i++) {
+        int64_t swap = p.to[i];
+        p.to[i] = p.from[i];
+        p.from[i] = swap;
+    }
+    return enlarge ? copy_paired(&p, large, small) : copy_paired(&p, small, large);
+}
+
+TP_HOOK_K(tp_k_pixel_shuffle)
+{
+    return shuffle_pixels(arg[0].tensor, out[0], tp_as_int(arg[1]), true);
+}
+
+TP_HOOK_K(tp_k_pixel_unshuffle)
+{
+    return shuffle_pixels(out[0], arg[0].tensor, tp_as_int(arg[1]), false);
+}
+
+/* ---- windows ---- */
+
+typedef struct windows {
+    const char    *from;
+    char          *to;
+    tp_combine_fn *add;
+    int64_t        outer, count, inner, n, size, step, bytes;   /* count windows of `size`, `step` apart, over n elements */
+} windows;
+
+static void window_chunk(void *pointer, int64_t index, int64_t count)
+{
+    const windows *w = pointer;
+    int64_t end = tp_chunk_at(w->outer, index + 1, count);
+    for (int64_t o = tp_chunk_at(w->outer, index, count); o < end; o++)
+        for (int64_t k = 0; k < w->count; k++)
+            for (int64_t i = 0; i < w->inner; i++)
+                w->add(w->size, w->to + ((o * w->n + k * w->step) * w->inner + i) * w->bytes, w->inner * w->bytes,
+                       w->from + ((o * w->count + k) * w->inner + i) * w->size * w->bytes, w->bytes);
+}
+
+/* unfold_backward(grad_in, input_sizes, dim, size, step): every window is added where it came from. */
+TP_HOOK_K(tp_k_unfold_backward)
+{
+    const tp_tensor *grad = arg[0].tensor;
+    tp_dtype d = (tp_dtype)grad->dtype;
+    tp_tensor *from = tp_dense(grad, d), *to = from ? tp_dense_out(out[0], d) : NULL;
+    if (to && to->numel) {
+        tp_along a = tp_along_dim(to, tp_as_int(arg[2]));
+        windows w = { tp_tensor_data(from), tp_tensor_data(to), tp_combine_of(TP_COMBINE_ADD, d), a.outer, 0, a.inner, a.size,
+                      tp_as_int(arg[3]), tp_as_int(arg[4]), (int64_t)tp_dtype_bytes(d) };
+        memset(tp_tensor_data(to), 0, (size_t)to->numel * (size_t)w.bytes);
+        w.count = w.size ? from->numel / (a.outer * a.inner * w.size) : 0;
+        if (w.count)
+            tp_pool_run(tp_chunks_of(w.outer, w.count * w.inner * w.size), window_chunk, &w);
+    }
+    tp_tensor_unref(from);
+    return tp_dense_done(to, out[0], true);
+}
+
+/* ---- triangles ---- */
 
 /* Keeps one triangle of each matrix: a row keeps columns [0, i + diagonal] or [i + diagonal, columns). */
 static bool triangle(const tp_value *arg, tp_tensor *out, bool lower)

@@ -265,31 +265,60 @@ static tp_tensor *count_places(const tp_tensor *self, int64_t dim, const tp_tens
     return NULL;
 }
 
-/* scatter_reduce_.two(self, dim, index, src, reduce, *, include_self) */
-TP_HOOK_K(tp_k_scatter_reduce)
+/* Combines src into out, which holds the elements of self. */
+static bool reduce_into(tp_tensor *out, int64_t dim, const tp_tensor *index, const tp_tensor *src, const char *reduce, bool include_self)
 {
-    if (!tp_check_written(out[0]))
+    if (!tp_check_written(out))
         return false;
-    const char *reduce = arg[4].string->text;
-    tp_dtype d = (tp_dtype)out[0]->dtype;
-    bool include_self = tp_as_bool(arg[5]), mean = strcmp(reduce, "mean") == 0;
+    tp_dtype d = (tp_dtype)out->dtype;
+    bool mean = strcmp(reduce, "mean") == 0;
     tp_combine how = strcmp(reduce, "prod") == 0 ? TP_COMBINE_MUL : strcmp(reduce, "amax") == 0 ? TP_COMBINE_MAX
                    : strcmp(reduce, "amin") == 0 ? TP_COMBINE_MIN : TP_COMBINE_ADD;
     tp_combine_fn *combine = tp_combine_of(how, d);
-    tp_tensor *sums = combine ? tp_dense(out[0], d) : tp_fail(TP_ERR_UNIMPLEMENTED, "\"scatter_reduce\" not implemented for '%s'", tp_dtypes[d].title);
+    tp_tensor *sums = combine ? tp_dense(out, d) : tp_fail(TP_ERR_UNIMPLEMENTED, "\"scatter_reduce\" not implemented for '%s'", tp_dtypes[d].title);
     tp_tensor *count = NULL;
     bool ok = sums != NULL;
     if (ok && !include_self) {
         _Alignas(16) char start[16];
         tp_scalar_write(neutral(reduce, d), start, d);
-        ok = run(sums, tp_as_int(arg[1]), arg[2].tensor, NULL, start, true, NULL);
+        ok = run(sums, dim, index, NULL, start, true, NULL);
     }
-    ok = ok && run(sums, tp_as_int(arg[1]), arg[2].tensor, arg[3].tensor, NULL, true, combine);
+    ok = ok && run(sums, dim, index, src, NULL, true, combine);
     if (ok && mean) {
-        ok = (count = count_places(sums, tp_as_int(arg[1]), arg[2].tensor, include_self)) != NULL;
+        ok = (count = count_places(sums, dim, index, include_self)) != NULL;
         if (ok)
             divide(sums, tp_tensor_data(count));
     }
     tp_tensor_unref(count);
-    return tp_dense_done(sums, out[0], ok);
+    return tp_dense_done(sums, out, ok);
+}
+
+/* scatter_reduce_.two(self, dim, index, src, reduce, *, include_self) */
+TP_HOOK_K(tp_k_scatter_reduce)
+{
+    return reduce_into(out[0], tp_as_int(arg[1]), arg[2].tensor, arg[3].tensor, arg[4].string->text, tp_as_bool(arg[5]));
+}
+
+/* index_reduce_(self, dim, index, source, reduce, *, include_self): a scatter whose index is the same for all other dims. */
+TP_HOOK_K(tp_k_index_reduce)
+{
+    const tp_tensor *source = arg[3].tensor;
+    int dim = tp_wrap_dim(tp_as_int(arg[1]), source->ndim);
+    int64_t limit = out[0]->ndim ? out[0]->size[dim] : 1;
+    tp_tensor *index = tp_dense(arg[2].tensor, TP_i64);
+    bool ok = index != NULL;
+    for (int64_t i = 0; ok && i < index->numel; i++)
+        ok = (uint64_t)((const int64_t *)tp_tensor_data(index))[i] < (uint64_t)limit || tp_fail(TP_ERR_INDEX, "index out of range in self");
+    if (ok) {
+        tp_geometry g = { .dtype = TP_i64, .ndim = source->ndim, .device = source->device, .offset = index->offset };
+        for (int i = 0; i < source->ndim; i++) {
+            g.size[i] = source->size[i];
+            g.stride[i] = i == dim;
+        }
+        tp_tensor *spread = tp_tensor_view_as(index, &g);
+        ok = spread && reduce_into(out[0], dim, spread, source, arg[4].string->text, tp_as_bool(arg[5]));
+        tp_tensor_unref(spread);
+    }
+    tp_tensor_unref(index);
+    return ok;
 }

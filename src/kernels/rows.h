@@ -149,4 +149,23 @@ static inline double tp_row_deviation(const tp_row *r, int64_t n, double mean, c
     return sum;
 }
 
+/* to = exp(x - *top) */
+static inline void tp_row_exponentials(const tp_row *r, int64_t n, void *to, const void *x, const void *top)
+{
+    if (r->bytes == 8)
+        r->set->exponentials_f64(n, *(const double *)top, x, to);
+    else
+        r->set->exponentials_f32(n, *(const float *)top, x, to);
+}
+
+/* to = (x - *mean) *scale w + b; w and b are rows and may be NULL. */
+static inline void tp_row_normalise(const tp_row *r, int64_t n, void *to, const void *x, const void *mean, const void *scale,
+                                    const void *w, const void *b)
+{
+    if (r->bytes == 8)
+        r->set->normalise_f64(n, *(const double *)mean, *(const double *)scale, x, w, b, to);
+    else
+        r->set->normalise_f32(n, *(const float *)mean, *(const float *)scale, x, w, b, to);
+}
+
 #endif

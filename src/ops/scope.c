@@ -72,7 +72,7 @@ tp_value tp_scope_call(tp_scope *s, const tp_op *op, const tp_value *arg)
         return tp_none();
     for (int i = 1; i < op->result_count; i++)
         tp_value_unref(result[i]);
-    return tp_scope_own(s, result[0]);
+    return op->result_count ? tp_scope_own(s, result[0]) : tp_none();
 }
 
 tp_tensor *tp_scope_tensor(tp_scope *s, const tp_op *op, const tp_value *arg)
@@ -308,32 +308,42 @@ static bool has_history(const tp_op *op, const tp_value *arg)
     return false;
 }
 
+/* One result into the argument that takes it. */
+static void copy_result(tp_scope *s, const tp_op *op, tp_value to, tp_value from)
+{
+    if (!tp_dtype_can_cast((tp_dtype)from.tensor->dtype, (tp_dtype)to.tensor->dtype))
+        s->failed = !tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s",
+                             tp_dtypes[from.tensor->dtype].title, tp_dtypes[to.tensor->dtype].title);
+    else if (op->variant == TP_OUT && !tp_tensor_resize(to.tensor, from.tensor->ndim, from.tensor->size))
+        s->failed = true;
+    tp_scope_call(s, &tp_op_copy_, (tp_value[]){ to, from, tp_bool(false) });
+}
+
 /* The functional op runs; its results are copied into the arguments that the variant writes. In place, pieces of the op
  * may save the argument for backward: they then work on a copy, which is not written. */
 bool tp_open_variant(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_scope s;
     tp_value changed[64];
-    const tp_op *base = op->base, *copy = tp_op_find("aten", "copy_", "");
+    const tp_op *base = op->base;
     int first = op->variant == TP_OUT ? op->arg_count - base->result_count : 0;
     tp_scope_start(&s);
     memcpy(changed, arg, base->arg_count * sizeof *arg);
     if (op->variant == TP_INPLACE && has_history(op, arg))
         changed[0] = tp_scope_call(&s, &tp_op_clone, (tp_value[]){ arg[0], tp_none() });
     tp_value made = tp_scope_call_all(&s, base, changed);
-    for (int i = 0; !s.failed && i < op->result_count; i++) {
+    for (int i = 0; !s.failed && i < base->result_count; i++) {
         tp_value to = arg[first + i], from = made.list->item[i];
-        if (!copy) {
-            tp_scope_missing(&s, "copy_");
-            break;
+        if (from.tag != TP_LIST) {
+            copy_result(&s, op, to, from);
+            tp_scope_keep(&s, &result[i], to);
+            continue;
         }
-        if (!tp_dtype_can_cast((tp_dtype)from.tensor->dtype, (tp_dtype)to.tensor->dtype))
-            s.failed = !tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s",
-                                tp_dtypes[from.tensor->dtype].title, tp_dtypes[to.tensor->dtype].title);
-        else if (op->variant == TP_OUT && !tp_tensor_resize(to.tensor, from.tensor->ndim, from.tensor->size))
-            s.failed = true;
-        tp_scope_call(&s, copy, (tp_value[]){ to, from, tp_bool(false) });
-        tp_scope_keep(&s, &result[i], to);
+        if (tp_length(to) != tp_length(from))           /* a list is written where it stands and not given back */
+            s.failed = !tp_fail(TP_ERR_RUNTIME, "%s_%s expected an out= argument of size %u, got size %u", op->name, op->overload,
+                                tp_length(from), tp_length(to));
+        for (uint32_t k = 0; k < tp_length(from) && !s.failed; k++)
+            copy_result(&s, op, to.list->item[k], from.list->item[k]);
     }
     return tp_scope_end(&s);
 }

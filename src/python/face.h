@@ -45,7 +45,7 @@ typedef struct face_modes {
     int       function_off;     /* 0 on, 1 subclasses disabled, 2 all disabled */
 } face_modes;
 
-enum { FACE_HOOK_DICTS = 4 };
+enum { FACE_HOOK_DICTS = 4, FACE_MEMBER_DICTS = 3 };
 struct face_state {
     PyObject *module;           /* borrowed: the module outlives us */
     const char *package;        /* "taper", or "torch" when loaded as it; interned for good */
@@ -82,7 +82,8 @@ struct face_state {
     PyTypeObject *grad_level;   /* transforms.c */
     const tp_op *op_add_inplace;    /* borrowed: what optimisers call */
     PyObject *module_slow, *module_hooks[FACE_HOOK_DICTS], *module_hook_names[FACE_HOOK_DICTS], *name_forward, *name_compiled,
-             *name_getattribute;
+             *name_getattribute, *name_getattr;
+    PyObject *module_members[FACE_MEMBER_DICTS];    /* counted: "_parameters", "_buffers", "_modules" */
     PyObject *usual_getattribute;   /* borrowed: object.__getattribute__ */
     struct fx_state {           /* fx.h: types, and what the package's fx registers */
         PyTypeObject *node, *graph, *nodes, *nodes_iterator, *users, *insert_point, *plan;     /* counted */

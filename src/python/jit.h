@@ -25,6 +25,12 @@ tp_jit_function *face_jit_function_of(PyObject *o); /* the same */
 bool face_jit_to_value(PyObject *o, tp_value *out);
 PyObject *face_jit_from_value(tp_value taken);
 
+/* ---- jit_walk.c ---- */
+bool face_jit_walk_init(PyObject *module);
+/* Makes the parameters and buffers of the root's modules known to the trace. Gives a new dict: module -> path in the root,
+ * (path,) for one of the class `script`, which has graphs of its own. */
+PyObject *face_jit_walk(tp_jit_trace *t, PyObject *root, PyObject *script);
+
 /* ---- jit_infer.c ---- */
 tp_jit_type *face_jit_infer(PyObject *example);     /* owned; NULL: exception set */
 bool face_jit_traceable(PyObject *args);            /* are these arguments of a trace? False: exception set */

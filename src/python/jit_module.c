@@ -492,14 +492,13 @@ static PyObject *module_get_method(PyObject *self, PyObject *name)
     return f ? method_new(f, m) : NULL;
 }
 
-/* _slots(): [(name, role, value)]; role 0 parameter, 1 buffer, 2 module, 3 attribute. */
-static PyObject *module_list_slots(PyObject *self, PyObject *unused)
+static PyObject *list_slots(const tp_jit_module *m, bool modules)
 {
-    const tp_jit_module *m = face_jit_module_of(self);
     PyObject *list = PyList_New(0);
-    (void)unused;
     for (size_t i = 0; list && i < m->slot.count; i++) {
         const tp_jit_slot *s = &m->slot.item[i];
+        if (s->role == TP_JIT_MODULE && !modules)
+            continue;
         PyObject *value = face_jit_from_value(tp_value_ref(s->value));
         PyObject *row = value ? Py_BuildValue("siN", s->name, s->role, value) : NULL;
         if (!row || PyList_Append(list, row) < 0)
@@ -508,6 +507,10 @@ static PyObject *module_list_slots(PyObject *self, PyObject *unused)
     }
     return list;
 }
+
+/* _slots(): [(name, role, value)]; role 0 parameter, 1 buffer, 2 module, 3 attribute. _members(): those that are no modules. */
+static PyObject *module_list_slots(PyObject *self, PyObject *unused) { (void)unused; return list_slots(face_jit_module_of(self), true); }
+static PyObject *module_list_members(PyObject *self, PyObject *unused) { (void)unused; return list_slots(face_jit_module_of(self), false); }
 
 static PyObject *module_set(PyObject *self, PyObject *args)
 {
@@ -520,135 +523,6 @@ static PyObject *module_set(PyObject *self, PyObject *args)
     bool ok = tp_jit_module_set(face_jit_module_of(self), name, (tp_jit_role)role, v);
     tp_value_unref(v);
     return ok ? Py_NewRef(Py_None) : face_raise();
-}
-
-/* ---- the C side of an nn.Module ---- */
-typedef struct making {
-    PyObject *known;            /* borrowed dict: module -> the C side it got */
-    PyObject *name;             /* borrowed: class -> name of the C class */
-    PyObject *script;           /* borrowed: the class of modules that have a C side already */
-    PyObject *parameters, *buffers, *modules, *training, *hooks;    /* counted: names of attributes */
-} making;
-
-static PyObject *make_side(const making *with, PyObject *module);
-
-/* A dict of the module's members, counted. */
-static PyObject *members_of(PyObject *module, PyObject *name)
-{
-    PyObject *dict = PyObject_GetAttr(module, name);
-    if (!dict || PyDict_Check(dict))
-        return dict;
-    Py_DECREF(dict);
-    return PyErr_Format(PyExc_TypeError, "%U of a module must be a dict", name);
-}
-
-static bool add_tensors(tp_jit_module *m, PyObject *module, PyObject *dict, tp_jit_role role)
-{
-    PyObject *members = members_of(module, dict), *name, *value;
-    Py_ssize_t at = 0;
-    bool ok = members;
-    while (ok && PyDict_Next(members, &at, &name, &value)) {
-        const char *text = PyUnicode_AsUTF8(name);
-        tp_value v;
-        if (!(ok = text) || value == Py_None || !(ok = face_jit_to_value(value, &v)))
-            continue;
-        if (!(ok = tp_jit_module_set(m, text, role, v)))
-            face_raise();
-        tp_value_unref(v);
-    }
-    Py_XDECREF(members);
-    return ok;
-}
-
-static bool add_children(const making *with, tp_jit_module *m, PyObject *module)
-{
-    PyObject *children = members_of(module, with->modules), *name, *child;
-    Py_ssize_t at = 0;
-    bool ok = children;
-    while (ok && PyDict_Next(children, &at, &name, &child)) {
-        const char *text = PyUnicode_AsUTF8(name);
-        if (!(ok = text) || child == Py_None)
-            continue;
-        PyObject *side = make_side(with, child);
-        if ((ok = side) && !(ok = tp_jit_module_set(m, text, TP_JIT_MODULE, tp_jit_of_module(face_jit_module_of(side)))))
-            face_raise();
-        Py_XDECREF(side);
-    }
-    Py_XDECREF(children);
-    return ok;
-}
-
-static bool add_training(const making *with, tp_jit_module *m, PyObject *module)
-{
-    PyObject *training = PyObject_GetAttr(module, with->training);
-    tp_value v;
-    bool ok = training && face_jit_to_value(training, &v);
-    if (ok && !(ok = tp_jit_module_set(m, "training", TP_JIT_ATTRIBUTE, v)))
-        face_raise();
-    if (training && ok)
-        tp_value_unref(v);
-    Py_XDECREF(training);
-    return ok;
-}
-
-static PyObject *fresh_side(const making *with, PyObject *module)
-{
-    PyObject *hooks = PyObject_GetAttr(module, with->hooks);
-    int hooked = hooks ? PyObject_IsTrue(hooks) : -1;
-    Py_XDECREF(hooks);
-    if (hooked > 0)
-        PyErr_Format(PyExc_ValueError, "Modules that have backward hooks assigned can't be compiled: %S", module);
-    PyObject *name = hooked == 0 ? PyObject_CallOneArg(with->name, (PyObject *)Py_TYPE(module)) : NULL;
-    PyObject *side = name ? PyObject_CallOneArg((PyObject *)face.jit_module, name) : NULL;
-    Py_XDECREF(name);
-    if (!side || PyDict_SetItem(with->known, module, side) < 0)
-        Py_CLEAR(side);
-    tp_jit_module *m = side ? face_jit_module_of(side) : NULL;
-    if (m && add_tensors(m, module, with->parameters, TP_JIT_PARAMETER) && add_tensors(m, module, with->buffers, TP_JIT_BUFFER) &&
-        add_training(with, m, module) && add_children(with, m, module))
-        return side;
-    Py_XDECREF(side);
-    return NULL;
-}
-
-/* The C side with the members of `module`; one for each module, however often it is reached. */
-static PyObject *make_side(const making *with, PyObject *module)
-{
-    PyObject *side = PyDict_GetItemWithError(with->known, module);
-    if (side || PyErr_Occurred())
-        return Py_XNewRef(side);
-    int script = PyObject_IsInstance(module, with->script);
-    if (script < 0 || Py_EnterRecursiveCall(" in a tree of modules"))
-        return NULL;
-    if (!script) {
-        side = fresh_side(with, module);
-    } else if ((side = PyObject_GetAttrString(module, "_c")) && (!face_jit_module_of(side) || PyDict_SetItem(with->known, module, side) < 0)) {
-        if (!PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, "_c of a ScriptModule must be its C module");
-        Py_CLEAR(side);
-    }
-    Py_LeaveRecursiveCall();
-    return side;
-}
-
-/* _jit_make_module(module, name of a class, ScriptModule) */
-static PyObject *make_module(PyObject *unused, PyObject *args)
-{
-    making with = { 0 };
-    PyObject *module, *side = NULL;
-    (void)unused;
-    if (PyArg_ParseTuple(args, "OOO", &module, &with.name, &with.script) && (with.known = PyDict_New()) &&
-        (with.parameters = PyUnicode_InternFromString("_parameters")) && (with.buffers = PyUnicode_InternFromString("_buffers")) &&
-        (with.modules = PyUnicode_InternFromString("_modules")) && (with.training = PyUnicode_InternFromString("training")) &&
-        (with.hooks = PyUnicode_InternFromString("_backward_hooks")))
-        side = make_side(&with, module);
-    Py_XDECREF(with.known);
-    Py_XDECREF(with.parameters);
-    Py_XDECREF(with.buffers);
-    Py_XDECREF(with.modules);
-    Py_XDECREF(with.training);
-    Py_XDECREF(with.hooks);
-    return side;
 }
 
 static PyObject *module_define(PyObject *self, PyObject *args)
@@ -666,10 +540,7 @@ static PyObject *module_define(PyObject *self, PyObject *args)
 static PyObject *module_type(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    tp_jit_type *t = tp_jit_class_new(face_jit_module_of(self)->type_name);
-    PyObject *made = t ? face_jit_type(t) : face_raise();
-    tp_jit_type_unref(t);
-    return made;
+    return face_jit_type(face_jit_module_of(self)->type);
 }
 
 static PyObject *module_compare(PyObject *a, PyObject *b, int op)
@@ -687,7 +558,7 @@ static Py_hash_t module_hash(PyObject *self)
 static PyMethodDef module_methods[] = {
     { "_has_method", module_has_method, METH_O, NULL }, { "_method_names", module_method_names, METH_NOARGS, NULL },
     { "_get_method", module_get_method, METH_O, NULL }, { "_slots", module_list_slots, METH_NOARGS, NULL },
-    { "_set", module_set, METH_VARARGS, NULL }, { "_define", module_define, METH_VARARGS, NULL },
+    { "_members", module_list_members, METH_NOARGS, NULL }, { "_set", module_set, METH_VARARGS, NULL }, { "_define", module_define, METH_VARARGS, NULL },
     { "_type", module_type, METH_NOARGS, NULL }, { 0 },
 };
 static PyType_Slot module_slots[] = {
@@ -758,7 +629,7 @@ static PyObject *load(PyObject *unused, PyObject *file)
 }
 
 static PyMethodDef functions[] = {
-    { "_jit_save", save, METH_VARARGS, NULL }, { "_jit_load", load, METH_O, NULL }, { "_jit_make_module", make_module, METH_VARARGS, NULL },
+    { "_jit_save", save, METH_VARARGS, NULL }, { "_jit_load", load, METH_O, NULL },
     { "_create_function_from_graph", create_function, METH_VARARGS, NULL }, { 0 },
 };
 

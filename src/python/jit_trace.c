@@ -5,14 +5,18 @@
 #include "jit/run.h"
 #include "python/jit.h"
 
+enum { ORIGINS = 16 };
+
 /* One run of torch.jit.trace. */
 typedef struct session {
     tp_jit_trace *trace;        /* owned */
-    PyObject *paths;            /* borrowed dict: module -> path in the root, (path,) for one with graphs of its own; NULL: no frames */
+    PyObject *paths;            /* counted dict: module -> path in the root, see face_jit_walk; NULL: no frames */
     bool strict, flat;
-    PyCodeObject *code;         /* borrowed key of the last origin: the frame is alive while it is compared */
-    int line;
-    tp_origin *origin;          /* counted, may be NULL */
+    struct origin_known {       /* places of the program, by their hash: a model is a few lines, again and again */
+        PyCodeObject *code;     /* counted; NULL: free */
+        int instruction;
+        tp_origin *origin;      /* counted */
+    } known[ORIGINS];
     PyObject *names;            /* counted, may be NULL: the name given out last */
 } session;
 
@@ -23,17 +27,8 @@ static session *current(void)
 }
 
 /* ---- where the program stands ---- */
-static tp_origin *origin_now(void *user)
+static tp_origin *origin_of(PyCodeObject *code, int line)
 {
-    session *s = user;
-    PyFrameObject *frame = PyEval_GetFrame();
-    if (!frame)
-        return NULL;
-    PyCodeObject *code = PyFrame_GetCode(frame);
-    int line = PyFrame_GetLineNumber(frame);
-    Py_DECREF(code);                            /* the frame holds it */
-    if (s->origin && s->code == code && s->line == line)
-        return tp_origin_ref(s->origin);
     char text[1024];
     const char *file = PyUnicode_AsUTF8(code->co_filename);
     PyOS_snprintf(text, sizeof text, "%s:%d:0", file ? file : "?", line);
@@ -46,10 +41,35 @@ static tp_origin *origin_now(void *user)
         return NULL;
     }
     made->stack_trace = place.string;
-    tp_origin_unref(s->origin);
-    s->origin = made;
-    s->code = code;
-    s->line = line;
+    return made;
+}
+
+static void origin_forget(struct origin_known *known)
+{
+    Py_XDECREF(known->code);
+    tp_origin_unref(known->origin);
+}
+
+static tp_origin *origin_now(void *user)
+{
+    session *s = user;
+    PyFrameObject *frame = PyEval_GetFrame();
+    if (!frame)
+        return NULL;
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    int instruction = PyFrame_GetLasti(frame);
+    struct origin_known *known = &s->known[((uintptr_t)code / 64 + (uintptr_t)instruction / 2) % ORIGINS];
+    if (known->code == code && known->instruction == instruction) {
+        Py_DECREF(code);
+        return tp_origin_ref(known->origin);
+    }
+    tp_origin *made = origin_of(code, PyFrame_GetLineNumber(frame));
+    if (!made) {
+        Py_DECREF(code);
+        return NULL;
+    }
+    origin_forget(known);
+    *known = (struct origin_known){ code, instruction, made };
     return tp_origin_ref(made);
 }
 
@@ -340,27 +360,28 @@ static bool add_attributes(session *s, PyObject *attributes)
     return true;
 }
 
-/* _jit_trace(call, args, names, root, attributes, paths, strict, force_outplace, flat) -> (graph, result, args). `call` gets
- * the arguments as the trace knows them; `attributes` are (path, tensor), `paths` says where a module stands in the root. */
+/* _jit_trace(call, args, names, C side, what is inside, ScriptModule, strict, force_outplace, flat) -> (graph, result, args).
+ * `call` gets the arguments as the trace knows them. Inside are the tensors of a module, which becomes a frame for each of its
+ * submodules, or of a list of (path, tensor). */
 static PyObject *trace(PyObject *module, PyObject *given)
 {
-    PyObject *call, *args, *names, *root, *attributes, *paths, *inside = NULL, *result = NULL, *graph = NULL;
+    PyObject *call, *args, *names, *side, *parts, *script, *inside = NULL, *result = NULL, *graph = NULL;
     int strict, force_outplace, flat;
     (void)module;
-    if (!PyArg_ParseTuple(given, "OO!O!OO!Oppp", &call, &PyTuple_Type, &args, &PyTuple_Type, &names, &root, &PyList_Type, &attributes, &paths,
-                          &strict, &force_outplace, &flat))
+    if (!PyArg_ParseTuple(given, "OO!O!OOOppp", &call, &PyTuple_Type, &args, &PyTuple_Type, &names, &side, &parts, &script, &strict,
+                          &force_outplace, &flat))
         return NULL;
     if (tp_jit_trace_current())
         return PyErr_Format(PyExc_RuntimeError, "Tracing can't be nested");
     if (!face_jit_traceable(args))
         return NULL;
-    session s = { .strict = strict, .flat = flat, .paths = PyDict_Check(paths) ? paths : NULL };
+    session s = { .strict = strict, .flat = flat };
     tp_jit_host host = { .user = &s, .origin = origin_now, .name = local_name, .warn = warn_below };
-    s.trace = tp_jit_trace_new(&host, root == Py_None ? NULL : face_jit_module_of(root), flat, force_outplace);
+    s.trace = tp_jit_trace_new(&host, side == Py_None ? NULL : face_jit_module_of(side), flat, force_outplace);
     if (!s.trace)
         return face_raise();
-    bool ok = flat ? (inside = enter_all(&s, args, names)) && add_attributes(&s, attributes)
-                   : add_attributes(&s, attributes) && (inside = enter_all(&s, args, names));
+    bool ok = PyList_Check(parts) || (s.paths = face_jit_walk(s.trace, parts, script));
+    ok = ok && (inside = enter_all(&s, args, names)) && (!PyList_Check(parts) || add_attributes(&s, parts));
     if (ok) {
         tp_jit_trace_start(s.trace);
         result = PyObject_Call(call, inside, NULL);
@@ -372,8 +393,10 @@ static PyObject *trace(PyObject *module, PyObject *given)
         tp_graph_unref(g);
     }
     tp_jit_trace_free(s.trace);
-    tp_origin_unref(s.origin);
+    for (int i = 0; i < ORIGINS; i++)
+        origin_forget(&s.known[i]);
     Py_XDECREF(s.names);
+    Py_XDECREF(s.paths);
     PyObject *made = graph ? PyTuple_Pack(3, graph, result, inside) : NULL;
     Py_XDECREF(graph);
     Py_XDECREF(result);
@@ -698,5 +721,5 @@ static PyMethodDef functions[] = {
 bool face_jit_init(PyObject *module)
 {
     tp_the_runtime.python.call = call_python;
-    return face_jit_graph_init(module) && face_jit_module_init(module) && PyModule_AddFunctions(module, functions) == 0;
+    return face_jit_graph_init(module) && face_jit_module_init(module) && face_jit_walk_init(module) && PyModule_AddFunctions(module, functions) == 0;
 }

@@ -2,6 +2,7 @@
 
 Runs as `python -m taper answer.py FOLDER NAME …`.
 """
+import faulthandler
 import json
 import pathlib
 import sys
@@ -13,6 +14,8 @@ import common
 
 # Against PyTorch's float32: relative and absolute; the absolute part scales with the largest element, for sums cancel.
 TOLERANCE = {torch.float32: 1e-5, torch.complex64: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float64: 1e-10, torch.complex128: 1e-10}
+
+SECONDS_EACH = 180      # an entry that takes longer hangs
 
 
 def difference(ours, theirs, name):
@@ -88,7 +91,7 @@ def main():
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     for name in sys.argv[2:]:
-        print(json.dumps({"begins": name}), flush=True)
+        faulthandler.dump_traceback_later(SECONDS_EACH, exit=True)
         try:
             row = answer(folder, name)
         except Exception as error:

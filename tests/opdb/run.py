@@ -3,7 +3,7 @@
     run.py --oracle PYTHON [--share 0.1] [--only REGEX] [--folder DIR] [--report]
 
 An entry is covered when all its samples (or those of the seeded share) agree. `covered.txt` is the ratchet: an entry that
-stands there and fails makes the run fail; --report writes it anew and prints what is missing.
+stands there and fails makes the run fail; --report adds to it and prints what is missing.
 """
 import argparse
 import json
@@ -21,33 +21,23 @@ def ask(oracle, folder, share, only):
     subprocess.run([oracle, HERE / "ask.py", folder, str(share), only], check=True, stderr=subprocess.DEVNULL)
 
 
-def answers(folder, names, seconds=120):
+def answers(folder, names):
     """Rows of all entries; a process that dies or hangs costs the entry it was at, and the next one goes on."""
     while names:
         done = 0
         command = [sys.executable, "-m", "taper", HERE / "answer.py", folder, *names]
         with tempfile.TemporaryFile("w+") as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
             for line in process.stdout:
-                row = json.loads(line)
-                if "name" in row:
-                    done += 1
-                    yield row
-            status = process.wait(seconds)
+                done += 1
+                yield json.loads(line)
+            status = process.wait()
             if done < len(names):
                 errors.seek(0)
                 yield {"name": names[done], "asked": 1, "passed": 0, "faults": [f"the process ended with {status}: {errors.read()[-300:]}"]}
         names = names[done + 1:]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--oracle", required=True)
-    parser.add_argument("--share", type=float, default=1.0)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--folder", type=pathlib.Path)
-    parser.add_argument("--report", action="store_true")
-    options = parser.parse_args()
-    folder = options.folder or pathlib.Path(tempfile.mkdtemp())
+def compare(options, folder):
     if not any(folder.glob("*.answers")):
         ask(options.oracle, folder, options.share, options.only)
     names = sorted(path.name[:-len(".answers")] for path in folder.glob("*.answers"))
@@ -61,11 +51,23 @@ def main():
     asked, passed = (sum(row[key] for row in rows) for key in ("asked", "passed"))
     print(f"op_db: {len(whole)} of {len(rows)} entries covered, {passed} of {asked} samples agree")
     if options.report and not options.only:
-        COVERED.write_text("".join(f"{name}\n" for name in sorted(whole)))
+        COVERED.write_text("".join(f"{name}\n" for name in sorted(known | whole)))
     if lost:
         print(f"op_db: no longer covered: {' '.join(lost)}")
     print(f"{len(whole - set(lost))} passed, {len(lost)} failed")
     return 1 if lost else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--oracle", required=True)
+    parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--folder", type=pathlib.Path)
+    parser.add_argument("--report", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        return compare(options, options.folder or pathlib.Path(scratch))
 
 
 sys.exit(main())

@@ -45,6 +45,22 @@ def test_a_shape_rule_is_emitted_twice(generate):
     assert 'tp_fail_with(TP_ERR_INDEX, "got {} dims", 1' in c
 
 
+def test_a_copy_clones_the_view(generate):
+    c = generate("op v(Tensor(a) self, int dim) -> Tensor(a)\n    also copy\n    like view\n    check dim > 0 : \"no\"\n"
+                 "    result = tensor(self.dtype, [self.size(dim)], [1], offset = 2)\n    grad self = g\n"
+                 "op clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor\n    like opaque\n    kernel tp_k_clone\n"
+                 "    result = tensor(self.dtype, self.sizes())\n")
+    copy = c[c.index("v_copy: from"):]
+    assert '.backward_name = "VBackward0_copy"' in copy and "&tp_op_v, (tp_value[])" in copy and "&tp_op_clone, (tp_value[])" in copy
+    assert "tp_geometry_strides" not in copy and ".offset" not in copy.split("clone: from")[0] and ".jvp = tp_jvp_linear" in copy
+
+
+def test_sizes_of_data_may_be_shared(generate):
+    c = generate("op f(Tensor self) -> (Tensor, Tensor)\n    like opaque\n    let n = fresh(0, self.numel())\n"
+                 "    result = tensor(self.dtype, [n]), tensor(i64, [n])\n    kernel tp_k_f\n")
+    assert "out[0].unknown = true;" in c and "out[1].unknown = true;" in c
+
+
 def test_a_check_in_c_takes_values(generate):
     text = generate("op f(Tensor self, Scalar? low=None) -> Tensor\n    like    pointwise promote(self)\n"
                     "    check   c tp_c_converts(low, self.dtype)\n    check   c tp_c_f\n    expr    self\n")
@@ -145,3 +161,9 @@ def test_an_onnx_rule_takes_lists_as_inputs_only_when_told(generate):
 
     with pytest.raises(Mistake, match="a list of numbers is one as ints"):
         generate("op f(Tensor self, int[] dims) -> Tensor\n    like opaque\n    onnx Tile(self, dims)\n")
+
+
+def test_a_layout_is_one_of_two(generate):
+    c = generate("op f(Tensor self, bool keep) -> Tensor\n    like opaque\n"
+                 "    result = tensor(self.dtype, self.sizes(), keep ? like self : channels(self))\n    kernel tp_k_f\n")
+    assert "tp_geometry_like(&out[0], self);" in c and "tp_sym_geometry_channels_last(&out[0]);" in c

@@ -29,6 +29,8 @@ VARIANTS = [
         "add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
         "add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
         "add.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)"]),
+    ("_foreach_sin(Tensor[] self) -> Tensor[]", "inplace, out", [
+        "_foreach_sin_(Tensor(a!)[] self) -> ()", "_foreach_sin.out(Tensor[] self, *, Tensor(a!)[] out) -> ()"]),
     ("sin(Tensor self) -> Tensor", "inplace, out", [
         "sin_(Tensor(a!) self) -> Tensor(a!)", "sin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"]),
     ("sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", "out as sort.values", [
@@ -58,10 +60,20 @@ def test_variants(world, schema, also, want):
     assert [str(op.schema)[len("aten::"):] for op in made.files[0].ops[1:]] == want
 
 
+@pytest.mark.parametrize("schema, want", [
+    ("select.int(Tensor(a) self, int dim) -> Tensor(a)", ["select_copy.int(Tensor self, int dim) -> Tensor",
+                                                          "select_copy.int_out(Tensor self, int dim, *, Tensor(a!) out) -> Tensor(a!)"]),
+    ("unbind(Tensor(a -> *) self) -> Tensor(a)[]", ["unbind_copy(Tensor self) -> Tensor[]", "unbind_copy.out(Tensor self, *, Tensor(a!)[] out) -> ()"]),
+])
+def test_copies_of_views(world, schema, want):
+    made = world(f"op {schema}\n    also    copy\n    like    view\n")
+    assert [str(op.schema)[len("aten::"):] for op in made.files[0].ops[1:]] == want
+
+
 @pytest.mark.parametrize("name, node", [
     ("log1p", "Log1P"), ("max_pool2d_with_indices", "MaxPool2DWithIndices"), ("nll_loss2d_forward", "NllLoss2D"), ("smooth_l1_loss", "SmoothL1Loss"),
     ("atan2", "Atan2"), ("exp2", "Exp2"), ("native_layer_norm", "NativeLayerNorm"), ("tanh", "Tanh"), ("unsafe_view", "UnsafeView"),
 ])
 def test_names_of_nodes(name, node):
-    from opgen.emit_tables import camel
+    from opgen.model import camel
     assert camel(name) == node

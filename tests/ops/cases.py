@@ -14,11 +14,14 @@ import zlib
 MOST_CASES = 60
 DTYPES = ("b8", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64", "c64", "c128")
 MOST_CHOICES = 4
+MOST_SMOOTH = 6
 PAIRS = (("i64", "f64"), ("f16", "f32"), ("b8", "i32"), ("u8", "i8"), ("f64", "c64"), ("i32", "f16"))
 # Ops that meet only the types of their samples: PyTorch's convolutions of halves round each tap, so that the values differ
 # by more than rounding once, and those of integers are not here yet; losses of probabilities want them between 0 and 1;
-# which of equal elements topk takes is left open.
-ONE_TYPE = {"conv1d", "conv2d", "conv3d", "conv_transpose2d", "convolution", "binary_cross_entropy", "topk"}
+# which of equal elements topk takes is left open; PyTorch's exponential of a matrix of halves is NaN, and random
+# complex numbers are no factor of Cholesky's, whose diagonal is real.
+ONE_TYPE = {"conv1d", "conv2d", "conv3d", "conv_transpose2d", "convolution", "binary_cross_entropy", "topk", "linalg_matrix_exp", "matrix_exp",
+            "cholesky_inverse"}
 SETS_FILE = pathlib.Path(__file__).parents[2] / "src/ops/samples.def"
 
 
@@ -144,3 +147,11 @@ def matrix(op):
 def cases_of(op):
     """All cases of an op, as a list of argument dicts."""
     return list(itertools.chain(itertools.islice(sampled(op), MOST_CASES), matrix(op)))
+
+
+def smooth_cases(op):
+    """The first few of an op's own samples in which a tensor could want a gradient."""
+    def could(value):
+        return is_tensor(value) and value["t"] in ("f32", "f64", "c64", "c128") or isinstance(value, list) and any(map(could, value))
+
+    return list(itertools.islice((case for case in sampled(op) if any(map(could, case.values()))), MOST_SMOOTH))

@@ -44,11 +44,53 @@ def run(torch, name, overload, arguments):
         return {"error": [type(error).__name__, str(error).split("\n")[0]]}
 
 
+def inexact(torch, value):
+    """The tensors in an argument that could want a gradient."""
+    if isinstance(value, torch.Tensor):
+        return [value] if value.dtype in (torch.float32, torch.float64, torch.complex64, torch.complex128) else []
+    return [t for v in value for t in inexact(torch, v)] if isinstance(value, list) else []
+
+
+def weighed(torch, tensors):
+    """One real number that depends on every element: the sum of all with weights -0.75 … 0.75 in turn."""
+    total = None
+    for t in tensors:
+        t = torch.view_as_real(t) if t.dtype.is_complex else t
+        weights = ((torch.arange(t.numel(), dtype=t.dtype) % 7 - 3) / 4).reshape(t.shape)
+        total = (t * weights).sum() if total is None else total + (t * weights).sum()
+    return total
+
+
+def run_gradients(torch, name, overload, arguments):
+    """Which results want a gradient, and the first and second gradients of all inputs: {"wants", "first", "second"}; an error ends it."""
+    op = getattr(getattr(torch.ops.aten, name), overload)
+    said = {}
+    try:
+        built = {k: build(torch, v) for k, v in arguments.items()}
+        leaves = [t.requires_grad_() for v in built.values() for t in inexact(torch, v)]
+        result = op(**built)
+        results = [t for t in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(t, torch.Tensor)]
+        said["wants"] = [t.requires_grad for t in results]
+        outputs = [t for t in results if t.requires_grad]
+        if not leaves or not outputs:
+            return said
+        first = torch.autograd.grad(weighed(torch, outputs), leaves, create_graph=True, allow_unused=True)
+        said["first"] = [None if g is None else plain(torch, g) for g in first]
+        outputs = [g for g in first if g is not None and g.requires_grad]
+        if outputs:
+            second = torch.autograd.grad(weighed(torch, outputs), leaves, allow_unused=True)
+            said["second"] = [None if g is None else plain(torch, g) for g in second]
+    except Exception as error:  # noqa: BLE001
+        said["error"] = [type(error).__name__, str(error).split("\n")[0]]
+    return said
+
+
 def main():
     import torch
     torch.manual_seed(0)
-    cases = json.load(sys.stdin)
-    json.dump([[run(torch, name, overload, arguments) for arguments in all_arguments] for name, overload, all_arguments in cases], sys.stdout)
+    answers = [[[run(torch, name, overload, case) for case in cases], [run_gradients(torch, name, overload, case) for case in smooth]]
+               for name, overload, cases, smooth in json.load(sys.stdin)]
+    json.dump(answers, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Every op against PyTorch: values, type, sizes and strides of each case, or class and first line of the error.
+"""Every op against PyTorch: values, type, sizes and strides of each case, or class and first line of the error; first and
+second gradients of its own samples.
 
 With TAPER_ORACLE (make test ORACLE=1) PyTorch runs the cases now; without it the vectors recorded from it serve.
 Record them anew with TAPER_RECORD=1 (needs the oracle)."""
@@ -23,7 +24,8 @@ TOLERANCE = {"float32": (3e-6, 3e-6), "float64": (1e-12, 1e-12), "complex64": (3
 
 # What PyTorch has and Taper has not yet, by op and type of an argument: it must raise NotImplementedError.
 LACKING = {
-    ("logsumexp.default", "c64"), ("logsumexp.default", "c128"), ("view_as_complex.default", "f16"), ("complex.default", "f16"),
+    ("logsumexp.default", "c64"), ("logsumexp.default", "c128"), ("view_as_complex.default", "f16"),
+    ("view_as_complex_copy.default", "f16"), ("complex.default", "f16"),
     *((f"{loss}_backward.default", dtype) for loss in ("mse_loss", "smooth_l1_loss") for dtype in ("u8", "i8", "i16", "i32", "i64")),
 }
 
@@ -34,15 +36,16 @@ def functional_ops():
 
 OPS = {f"{op['name']}.{op['overload']}": op for op in functional_ops()}
 CASES = {key: cases.cases_of(op) for key, op in OPS.items()}
+SMOOTH = {key: cases.smooth_cases(op) for key, op in OPS.items()}
 
 
 def digest(key):
     """Tells whether recorded answers are those of the present cases."""
-    return hashlib.sha256(json.dumps(CASES[key]).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([CASES[key], SMOOTH[key]]).encode()).hexdigest()[:16]
 
 
 def ask_oracle():
-    asked = [[op["name"], op["overload"], CASES[key]] for key, op in OPS.items()]
+    asked = [[op["name"], op["overload"], CASES[key], SMOOTH[key]] for key, op in OPS.items()]
     done = subprocess.run([os.environ["TAPER_ORACLE"], runner.__file__], input=json.dumps(asked), text=True, capture_output=True, check=True)
     return dict(zip(OPS, json.loads(done.stdout)))
 
@@ -100,14 +103,52 @@ def fault(key, arguments, wanted):
     return difference(json.loads(json.dumps(got["ok"])), wanted["ok"])
 
 
-@pytest.mark.parametrize("key", sorted(OPS))
-def test_op(key, expected):
+def answers(expected, key, part, asked):
     if key not in expected:
         pytest.fail(f"{key} has no recorded vectors for its present samples: record them with the oracle")
-    assert len(expected[key]) == len(CASES[key])
-    found = [(arguments, fault(key, arguments, wanted)) for arguments, wanted in zip(CASES[key], expected[key])]
-    faults = [f"{arguments}: {unlike}" for arguments, unlike in found if unlike]
-    assert not faults, "\n".join(faults[:8]) + f"\n{len(faults)} of {len(CASES[key])} cases"
+    assert len(expected[key][part]) == len(asked)
+    return zip(asked, expected[key][part])
+
+
+def report(faults, count):
+    assert not faults, "\n".join(text if len(text) < 600 else text[:200] + " … " + text[-300:] for text in faults[:8]) + f"\n{len(faults)} of {count} cases"
+
+
+@pytest.mark.parametrize("key", sorted(OPS))
+def test_op(key, expected):
+    found = [(arguments, fault(key, arguments, wanted)) for arguments, wanted in answers(expected, key, 0, CASES[key])]
+    report([f"{arguments}: {unlike}" for arguments, unlike in found if unlike], len(found))
+
+
+def gradient_fault(key, arguments, wanted):
+    """What is unlike about an op's gradients for one case, or None. Where PyTorch fails, we may do better."""
+    got = runner.run_gradients(torch, OPS[key]["name"], OPS[key]["overload"], arguments)
+    if got.get("wants") != wanted.get("wants") and "wants" in wanted:
+        return f"gradients wanted by {got.get('wants', got)} instead of {wanted['wants']}"
+    for order in ("first", "second"):
+        if order in wanted:
+            if order not in got and any(map(zeros_or_none, wanted[order])):
+                return f"no {order} gradient: {got.get('error', '')}"
+            for i, (ours, theirs) in enumerate(zip(got.get(order, []), wanted[order])):
+                unlike = difference(ours, theirs) if ours and theirs else zeros_or_none(ours or theirs)
+                if unlike and not unlike.startswith("stride"):
+                    return f"{order} gradient of {i}: {unlike}"
+    return None
+
+
+def zeros_or_none(gradient):
+    """A gradient that only one side has says the same when it is zero."""
+    return None if gradient is None or not any(map(abs, map(complex_of, gradient["data"]))) else "only one side has it"
+
+
+def complex_of(number):
+    return complex(*number) if isinstance(number, list) else number
+
+
+@pytest.mark.parametrize("key", sorted(key for key in OPS if SMOOTH[key]))
+def test_gradients(key, expected):
+    found = [(arguments, gradient_fault(key, arguments, wanted)) for arguments, wanted in answers(expected, key, 1, SMOOTH[key])]
+    report([f"{arguments}: {unlike}" for arguments, unlike in found if unlike], len(found))
 
 
 def test_lacking_names_tested_cases():

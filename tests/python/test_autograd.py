@@ -35,6 +35,12 @@ def test_grad():
     assert torch.autograd.grad((x * 2).sum(), unused, allow_unused=True) == (None,)
 
 
+def test_grad_of_one_input_asked_for_twice():
+    x, y = leaf(), leaf()
+    a, b, c = torch.autograd.grad((x * y).sum() + y.sum(), [y, x, y])
+    assert a.tolist() == c.tolist() == (x + 1).tolist() and b.tolist() == y.tolist()
+
+
 @pytest.mark.parametrize("call, text", [
     (lambda: (leaf() * 2).backward(), "grad can be implicitly created only for scalar outputs"),
     (lambda: torch.ones(1).backward(), "element 0 of tensors does not require grad and does not have a grad_fn"),

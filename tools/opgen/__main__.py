@@ -6,6 +6,7 @@ import os
 import sys
 
 from .ast import Mistake
+from .emit_docs import emit_docs
 from .emit_elements import read_prims
 from .emit_file import emit_file
 from .emit_tables import emit_header, emit_table
@@ -51,6 +52,7 @@ def main(argv):
     parser.add_argument("--prims", required=True)
     parser.add_argument("--out", help="folder of the output; without it the files are only checked")
     parser.add_argument("--root", default=".", help="paths in messages are relative to it")
+    parser.add_argument("--docs", help="the page of all ops to write")
     parser.add_argument("--missing", action="store_true", help="list ops that formulas call and no file defines")
     parser.add_argument("files", nargs="*")
     options = parser.parse_args(argv)
@@ -65,6 +67,8 @@ def main(argv):
             print(f"{where}: {name} is not defined")
         for op in world.unrunnable:
             print(f"{op.where}: {op.schema.full} has no way to run")
+    if options.docs:
+        write_changed(options.docs, emit_docs(world))
     if options.out:
         os.makedirs(options.out, exist_ok=True)
         for name, text in texts.items():

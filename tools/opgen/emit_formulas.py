@@ -2,9 +2,9 @@
 from .ast import Attr, Binary, Call, CFun, Literal, Mistake, Name, walk
 from .emit_infer import Rules, finish, needed_lets
 from .emit_values import Val, bare
-from .emit_tables import camel
 from .emit_tensors import Lazy, Tensors, tensor
 from .emit_text import Body, function, quote, used_prelude
+from .model import node_name
 
 OPEN_HEAD = "(const tp_op *op, const tp_value *arg, tp_value *result)"
 SAVES = {"sizes": "SIZES", "strides": "STRIDES", "dtype": "DTYPE", "options": "OPTIONS", "geometry": "GEOMETRY"}
@@ -507,7 +507,7 @@ def emit_functions(op, world, functions):
             fields.update({"save": f"{symbol}_save", "save_count": str(len(saves))})
         out.append(text.rstrip("\n"))
         given = model.column("name")
-        fields.update({"backward": name, "backward_name": quote(given.data["name"] if given else camel(model.schema.name.strip("_")) + "Backward0"),
+        fields.update({"backward": name, "backward_name": quote(given.data["name"] if given else node_name(model.schema)),
                        "differentiable": f"{differentiable:#x}"})
     results = {i for n in model.nograd for i in [nograd_result(model, n)] if i is not None}
     if results:

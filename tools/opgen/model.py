@@ -2,10 +2,11 @@
 
 An Op is one struct of the table: an entry's own schema (variant None), or one of its variants. A `scalar(…)` variant
 is an op of its own, with the columns of its entry read again where the named arguments are numbers."""
+import re
 from dataclasses import dataclass, field, replace
 
 from . import schema as S
-from .ast import CFun, Entry, Fn, Mistake, Name, Node
+from .ast import Attr, Call, CFun, Column, Entry, Fn, For, Guarded, List, Mistake, Name, Node
 
 DEFAULT_RUN = {"pointwise": "tp_run_pointwise", "reduction": "tp_run_reduction", "scan": "tp_run_reduction",
                "composite": "tp_run_open", "metadata": "tp_run_metadata"}
@@ -27,6 +28,16 @@ class Op:
     @property
     def where(self):
         return self.entry.where
+
+
+def camel(name):
+    """log1p -> Log1P, max_pool2d -> MaxPool2D, nll_loss_forward -> NllLoss: as PyTorch names its nodes."""
+    name = re.sub(r"_forward$", "", name)
+    return re.sub(r"(?:^|_|(?<=\d))([a-z])", lambda m: m[1].upper(), name)
+
+
+def node_name(schema):
+    return camel(schema.name.strip("_")) + "Backward0"
 
 
 class EntryModel:
@@ -91,6 +102,8 @@ class EntryModel:
         for c in self.derivs:
             if self.schema.index(c.data["name"]) < 0:
                 raise Mistake(c.where, f"'deriv' names '{c.data['name']}', which is no argument of {self.schema.full}")
+        if self.column("each"):
+            self.kind = "composite"
         if self.exprs and self.kind not in ("pointwise", "random"):
             raise Mistake(self.where, f"an 'expr' belongs to an element-wise op, {self.schema.full} is '{self.kind}'")
 
@@ -117,7 +130,7 @@ def variants_of(entry, base_schema, scalar_of=(), only=None):
     functional = S.make_functional(base_schema) if inplace_first else base_schema
     for v in model.one.get("also", []):
         kind, given = v["kind"], v.get("as")
-        if kind in ("scalar", "named") or only is not None and kind not in only:
+        if kind in ("scalar", "named", "copy") or only is not None and kind not in only:
             continue
         name, overload = given if given and not scalar_of else (None, None)
         if kind == "inplace":
@@ -145,7 +158,8 @@ def expand(entry):
         name, overload = v["as"] or (None, None)
         main = S.make_scalar(entry.schema, v["names"], name, overload)
         ops += variants_of(entry, main, tuple(v["names"]), ("inplace", "out"))
-    return ops + [op for v in also if v["kind"] == "named" for op in named(entry, v, ops)]
+    ops += [op for v in also if v["kind"] == "named" for op in named(entry, v, ops)]
+    return ops + [op for v in also if v["kind"] == "copy" for op in expand(copy_entry(entry, v["of"]))]
 
 
 def named(entry, v, ops):
@@ -175,6 +189,40 @@ def named(entry, v, ops):
     if v["without"]:
         raise Mistake(entry.where, f"named {v['name']} without '{v['without'][0]}': there is none")
     return list(made.values())
+
+
+def copy_entry(entry, of=None):
+    """`also copy`: the entry of view_copy from that of view. The same checks, sizes and gradient; the view (or what `of` calls
+    it, where the view may fail and a copy may not) is cloned, each piece of a list by itself."""
+    w, schema = entry.where, entry.schema
+    if not any(c.word == "like" and c.data["kind"] == "view" for c in entry.columns):
+        raise Mistake(w, "'also copy' belongs to a view")
+    args = [Name(w, a.name) for a in schema.args if not a.keyword_only]
+    view = Call(w, of, args, []) if of else Attr(w, Name(w, schema.name), schema.overload, args, []) if schema.overload else \
+        Call(w, schema.name, args, [])
+
+    def cloned(x):
+        return Call(w, "clone", [x], [("memory_format", Name(w, "contiguous_format"))])
+
+    body = List(w, [For(w, cloned(Name(w, "piece")), "piece", view, None, None)]) if schema.results[0].type.is_tensors else cloned(view)
+    columns = [Column(w, "also", {"variants": [{"kind": "out", "names": [], "as": None, "outs": None}]}),
+               Column(w, "face", {"words": ["function"]}), Column(w, "like", {"kind": "opaque", "words": [], "if": None}),
+               Column(w, "decomp", {"traced": False, "guarded": Guarded(w, None, body)}), Column(w, "vmap", {"how": "decomp"})]
+    given = next((c.data["name"] for c in entry.columns if c.word == "name"), None)
+    columns.append(Column(w, "name", {"name": (given or node_name(schema)) + "_copy"}))
+    for c in entry.columns:
+        if c.word == "result":
+            columns.append(Column(c.where, "result", dict(c.data, exprs=[Call(e.where, e.name, e.args[:2], []) for e in c.data["exprs"]])))
+        elif c.word in ("let", "check", "grad", "onnx"):
+            columns.append(c)
+        elif c.word == "try" and schema.index("stride") < 0:        # strides of any kind show memory between the samples' elements
+            columns.append(c)
+    if any(c.word == "grad" for c in columns):
+        columns.append(Column(w, "jvp", {"linear": True}))
+    else:
+        text = f"derivative for aten::{schema.name}_copy is not implemented"
+        columns.append(Column(w, "grad", {"names": [schema.args[0].name], "special": "error", "text": text}))
+    return Entry(w, S.make_copy(schema), columns)
 
 
 class File:

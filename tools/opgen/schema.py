@@ -116,9 +116,9 @@ def letter(i):
 def make_inplace(s, name=None, overload=None):
     first = s.args[0]
     written = replace(first, type=replace(first.type, alias="a", written=True))
-    result = Arg(replace(first.type, alias="a", written=True), "")
+    results = (Arg(written.type, ""),) if not first.type.is_list else ()        # lists of tensors are written, not given back
     return replace(s, name=name or s.name + "_", overload=s.overload if overload is None else overload,
-                   args=(written,) + s.args[1:], results=(result,), result_parens=False)
+                   args=(written,) + s.args[1:], results=results, result_parens=not results)
 
 
 def make_functional(s, name=None, overload=None):
@@ -142,7 +142,16 @@ def make_out(s, name=None, overload=None, names=None):
         type = replace(r.type, alias=letter(i), written=True)
         outs.append(Arg(type, names[i], None, True))
         results.append(Arg(type, "" if overload == "output" else r.name))     # PyTorch names no results there
+    if any(r.type.is_list for r in s.results):         # a list is written where it stands and not given back
+        results = []
     return replace(s, name=name or s.name, overload=overload, args=s.args + tuple(outs), results=tuple(results))
+
+
+def make_copy(s):
+    """Of a view: select.int(Tensor(a) self, …) -> Tensor(a) is copied by select_copy.int(Tensor self, …) -> Tensor."""
+    def plain(a):
+        return replace(a, type=replace(a.type, alias=""))
+    return replace(s, name=s.name + "_copy", args=tuple(map(plain, s.args)), results=tuple(map(plain, s.results)))
 
 
 def make_scalar(s, names, name=None, overload=None):

@@ -3,6 +3,7 @@ import functools
 
 from .. import _C
 
+_is_grad_enabled, _set_grad_enabled = _C.is_grad_enabled, _C._set_grad_enabled
 GENERATOR = 0x20        # inspect.CO_GENERATOR, whose module is slow to import
 
 
@@ -54,15 +55,15 @@ class no_grad(_Mode):
     """Nothing is recorded inside."""
 
     def __new__(cls, function=None):
-        made = super().__new__(cls)
+        made = object.__new__(cls)
         return made if function is None else made(function)
 
     def __enter__(self):
-        self.before = _C.is_grad_enabled()
-        _C._set_grad_enabled(False)
+        self.before = _is_grad_enabled()
+        _set_grad_enabled(False)
 
-    def __exit__(self, *error):
-        _C._set_grad_enabled(self.before)
+    def __exit__(self, kind, value, trace):
+        _set_grad_enabled(self.before)
 
 
 class enable_grad(_Mode):

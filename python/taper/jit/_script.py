@@ -56,9 +56,7 @@ class ScriptModule(Module):
         own["_buffers"] = _Members(c_module, _BUFFER)
         own.pop("_modules", None)
         own["_submodules"] = None
-        for slot, role, value in c_module._slots():
-            if role == _MODULE:
-                continue
+        for slot, role, value in c_module._members():
             if role == _PARAMETER and not isinstance(value, Parameter):
                 own["_parameters"][slot] = Parameter(value.detach(), requires_grad=value.requires_grad)
             elif role in (_PARAMETER, _BUFFER):
@@ -94,7 +92,7 @@ class ScriptModule(Module):
                 return c_module._get_method(name)
             if name != "_modules" and name in self._modules:
                 return self._modules[name]
-            for slot, role, value in c_module._slots():
+            for slot, role, value in c_module._members():
                 if slot == name and role == _ATTRIBUTE:
                     return value
         try:

@@ -101,35 +101,7 @@ class ONNXTracedModule(Module):
 
 def _make_c_module(module):
     """The C module with the members of `module` and of those in it."""
-    return _C._jit_make_module(module, lambda cls: _state.unique_name(_full_name(cls)), ScriptModule)
-
-
-def _paths(module):
-    """Where each module stands in the root: (path,) for one that has graphs already, which keeps its inside to itself."""
-    paths = {}
-
-    def visit(at, path):
-        if at in paths:
-            return
-        if isinstance(at, ScriptModule) and path:
-            paths[at] = (path,)
-            return
-        paths[at] = path
-        for name, child in at._modules.items():
-            if child is not None:
-                visit(child, f"{path}.{name}" if path else name)
-
-    visit(module, "")
-    return paths
-
-
-def _attributes(paths):
-    return [
-        (f"{path}.{name}" if path else name, value)
-        for module, path in paths.items() if isinstance(path, str)
-        for members in (module._parameters, module._buffers)
-        for name, value in members.items() if value is not None
-    ]
+    return _C._jit_make_module(module, _full_name, _state.taken, ScriptModule)
 
 
 # --- tracing -------------------------------------------------------------------------------------------------------
@@ -139,8 +111,7 @@ def _record_method(module, c_module, method, args, kwargs, strict, force_outplac
     call = module if method == "forward" else getattr(module, method)
     names = _argument_names(module if method == "forward" else call)
     given, names = _with_keywords(call, args, kwargs, names)
-    paths = _paths(module)
-    graph, _, _ = _C._jit_trace(given[0], given[1], tuple(names), c_module, _attributes(paths), paths, strict, force_outplace, False)
+    graph, _, _ = _C._jit_trace(given[0], given[1], tuple(names), c_module, module, ScriptModule, strict, force_outplace, False)
     c_module._define(method, graph)
 
 

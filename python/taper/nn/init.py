@@ -7,20 +7,13 @@ import warnings
 
 from ._root import torch
 
-_UNIT_GAIN = (
-    "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "sigmoid",
-)
+_GAINS = {
+    "linear": 1, "conv1d": 1, "conv2d": 1, "conv3d": 1, "conv_transpose1d": 1, "conv_transpose2d": 1, "conv_transpose3d": 1,
+    "sigmoid": 1, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4,
+}
 
 
 def calculate_gain(nonlinearity, param=None):
-    if nonlinearity in _UNIT_GAIN:
-        return 1
-    if nonlinearity == "tanh":
-        return 5.0 / 3
-    if nonlinearity == "relu":
-        return math.sqrt(2.0)
-    if nonlinearity == "selu":
-        return 3.0 / 4
     if nonlinearity == "leaky_relu":
         if param is None:
             slope = 0.01
@@ -29,30 +22,31 @@ def calculate_gain(nonlinearity, param=None):
         else:
             raise ValueError(f"negative_slope {param} not a valid number")
         return math.sqrt(2.0 / (1 + slope ** 2))
-    raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+    if nonlinearity not in _GAINS:
+        raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+    return _GAINS[nonlinearity]
 
 
-def _overridden(function, tensor, **options):
-    """Lets a tensor subclass answer for itself; NotImplemented when there is nothing to override."""
-    if not torch._C._has_torch_function_variadic(tensor):
-        return NotImplemented
+_is_overridden = torch._C._has_torch_function_variadic
+
+
+def _override(function, tensor, **options):
+    """Lets a tensor subclass answer for itself."""
     from ..overrides import handle_torch_function
 
     return handle_torch_function(function, (tensor,), tensor=tensor, **options)
 
 
 def uniform_(tensor, a=0.0, b=1.0, generator=None):
-    done = _overridden(uniform_, tensor, a=a, b=b, generator=generator)
-    if done is not NotImplemented:
-        return done
+    if _is_overridden(tensor):
+        return _override(uniform_, tensor, a=a, b=b, generator=generator)
     with torch.no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor, mean=0.0, std=1.0, generator=None):
-    done = _overridden(normal_, tensor, mean=mean, std=std, generator=generator)
-    if done is not NotImplemented:
-        return done
+    if _is_overridden(tensor):
+        return _override(normal_, tensor, mean=mean, std=std, generator=generator)
     with torch.no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
@@ -100,9 +94,8 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
 
 
 def constant_(tensor, val):
-    done = _overridden(constant_, tensor, val=val)
-    if done is not NotImplemented:
-        return done
+    if _is_overridden(tensor):
+        return _override(constant_, tensor, val=val)
     with torch.no_grad():
         return tensor.fill_(val)
 
@@ -144,10 +137,12 @@ def dirac_(tensor, groups=1):
 
 
 def _calculate_fan_in_and_fan_out(tensor):
-    if tensor.dim() < 2:
+    shape = tensor.shape
+    if len(shape) < 2:
         raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
-    field = math.prod(tensor.shape[2:])
-    return tensor.size(1) * field, tensor.size(0) * field
+    out_features, in_features, *rest = shape
+    field = math.prod(rest)
+    return in_features * field, out_features * field
 
 
 def _calculate_correct_fan(tensor, mode):
@@ -175,9 +170,8 @@ def _kaiming_std(tensor, a, mode, nonlinearity):
 
 
 def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None):
-    done = _overridden(kaiming_uniform_, tensor, a=a, mode=mode, nonlinearity=nonlinearity, generator=generator)
-    if done is not NotImplemented:
-        return done
+    if _is_overridden(tensor):
+        return _override(kaiming_uniform_, tensor, a=a, mode=mode, nonlinearity=nonlinearity, generator=generator)
     if 0 in tensor.shape:
         warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=2)
         return tensor

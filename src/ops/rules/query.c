@@ -17,7 +17,6 @@ ANSWER(tp_d_is_floating_point, tp_bool(tp_dtype_is_float(TYPE)))
 ANSWER(tp_d_is_signed, tp_bool(TYPE != TP_u8 && TYPE != TP_b8))
 ANSWER(tp_d_is_inference, tp_bool((SELF->keys & TP_KEY_INFERENCE) != 0))
 ANSWER(tp_d_is_never, tp_bool(false))       /* no conjugate or negative bits, no pinned memory */
-ANSWER(tp_d_is_set_to, tp_bool(tp_tensor_same_place(SELF, arg[1].tensor)))
 ANSWER(tp_d_is_contiguous, tp_bool(op->arg_count == 1 ? tp_tensor_is_contiguous(SELF) : tp_tensor_has_format(SELF, (tp_format)arg[1].i)))
 ANSWER(tp_d_get_device, tp_int(SELF->device.type == TP_CPU ? -1 : SELF->device.index))
 ANSWER(tp_d_dim, tp_int(SELF->ndim))
@@ -52,17 +51,3 @@ TP_HOOK_D(tp_d_numel) { return integer(tp_d_sym_numel, op, arg, result); }
 TP_HOOK_D(tp_d_size) { return integer(tp_d_sym_size, op, arg, result); }
 TP_HOOK_D(tp_d_stride) { return integer(tp_d_sym_stride, op, arg, result); }
 TP_HOOK_D(tp_d_storage_offset) { return integer(tp_d_sym_storage_offset, op, arg, result); }
-
-TP_HOOK_D(tp_d_is_nonzero)
-{
-    (void)op;
-    if (SELF->numel != 1)
-        return tp_fail(TP_ERR_RUNTIME, "Boolean value of Tensor with %s is ambiguous", SELF->numel ? "more than one value" : "no values");
-    tp_value number;
-    if (!tp_d_item(&tp_op_item, arg, &number))
-        return false;
-    tp_scalar s = tp_as_scalar(number);
-    tp_value_unref(number);
-    result[0] = tp_bool(s.kind == TP_KIND_COMPLEX ? s.c.re != 0 || s.c.im != 0 : tp_scalar_to_double(s) != 0);
-    return true;
-}

@@ -103,6 +103,8 @@ static tp_value product_of_others(tp_scope *scope, tp_value x, int64_t dim)
         return tp_none();
     int64_t n = t->size[dim];
     tp_value size[TP_MAX_DIMS];
+    if (!n)
+        return x;
     for (int i = 0; i < t->ndim; i++)
         size[i] = tp_int(i == dim ? 1 : t->size[i]);
     tp_value at = tp_int(dim), flipped = tp_scope_list(scope, 1, &at);
@@ -209,7 +211,7 @@ TP_HOOK_D(tp_d_norm_backward)
     (void)op;
     tp_value self = arg[1], g = restored(&s, arg[0], t, arg[4], keepdim), norm = restored(&s, arg[2], t, arg[4], keepdim), made;
     if (p == 0) {
-        made = CALL(zeros_like, self);
+        made = tp_none();                           /* a count does not change */
     } else if (p == 1) {
         made = CALL(mul_Tensor, CALL(sgn, self), g);
     } else if (p == 2) {

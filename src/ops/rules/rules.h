@@ -26,6 +26,9 @@ static inline tp_value tp_rule_call(tp_scope *s, const tp_op *op, size_t count, 
 #define CALL(op, ...) \
     tp_rule_call(&s, &tp_op_##op, sizeof((tp_value[]){ __VA_ARGS__ }) / sizeof(tp_value), (tp_value[]){ __VA_ARGS__ })
 
+/* The product of two operands of as many dims, which broadcast, summed over the dims of a mask: einsum's step (einsum.c). */
+tp_value tp_rule_sum_product(tp_scope *s, tp_value a, tp_value b, uint64_t sums, bool keep);
+
 /* Ends a rule of one result. */
 static inline bool tp_rule_done(tp_scope *s, tp_value made, tp_value *result)
 {

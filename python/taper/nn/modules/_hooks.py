@@ -87,7 +87,7 @@ def register_module_full_backward_hook(hook):
 
 def _registered(hooks, module, name, value):
     """What the registration hooks make of a new member."""
-    for hook in hooks.values():
+    for hook in hooks.values() if hooks else ():
         replaced = hook(module, name, value)
         if replaced is not None:
             value = replaced

@@ -39,11 +39,16 @@ class Linear(Module):
 
     def reset_parameters(self):
         # With a = sqrt(5) the bound of the weight is 1/sqrt(in_features), that of the bias.
-        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
-        if self.bias is not None:
-            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
+        own = self._parameters                  # as in forward
+        try:
+            weight, bias = own["weight"], own["bias"]
+        except KeyError:
+            weight, bias = self.weight, self.bias
+        init.kaiming_uniform_(weight, a=math.sqrt(5))
+        if bias is not None:
+            fan_in, _ = init._calculate_fan_in_and_fan_out(weight)
             bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0
-            init.uniform_(self.bias, -bound, bound)
+            init.uniform_(bias, -bound, bound)
 
     def forward(self, input):
         # A parameter found through __getattr__ costs as much as a small product. Where weight or bias is something

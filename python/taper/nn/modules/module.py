@@ -8,6 +8,7 @@ import warnings
 from collections import OrderedDict
 from typing import TypeVar
 
+from ... import _C
 from .._root import NAME, torch
 from ..parameter import Buffer, Parameter
 from ._hooks import (
@@ -43,18 +44,11 @@ def _class_text(cls):
     return cls.__name__ if module in ("builtins", "") else f"{module}.{cls.__name__}"
 
 
-def _has_attribute(module, name):
-    """hasattr, but an answer of no does not go through an exception: every member of every model asks."""
-    own, cls = module.__dict__, type(module)
-    known = (name in own or name in own.get("_parameters", ()) or name in own.get("_buffers", ()) or name in module._modules
-             or hasattr(cls, name))
-    return hasattr(module, name) if known or cls.__getattr__ is not Module.__getattr__ else False
-
-
 def _check_name(module, kind, name, owner, dotted=""):
     if not isinstance(name, str):
         raise TypeError(f"{kind} name should be a string. Got {_class_text(type(name))}")
-    if name not in owner and _has_attribute(module, name):
+    # hasattr says no by raising an error and clearing it: for each member of each module.
+    if name not in owner and not _C._module_lacks(module, name, Module) and hasattr(module, name):
         raise KeyError(f"attribute '{name}' already exists")
     if "." in name:
         raise KeyError(f'{kind} name can\'t contain "."{dotted}')
@@ -147,9 +141,10 @@ class Module(ModuleCalls, ModuleState):
             self._non_persistent_buffers_set.add(name)
 
     def register_parameter(self, name, param):
-        if "_parameters" not in self.__dict__:
+        parameters = self.__dict__.get("_parameters")
+        if parameters is None:
             raise AttributeError("cannot assign parameter before Module.__init__() call")
-        _check_name(self, "parameter", name, self._parameters)
+        _check_name(self, "parameter", name, parameters)
         if param is not None:
             if not isinstance(param, Parameter):
                 raise TypeError(
@@ -162,7 +157,7 @@ class Module(ModuleCalls, ModuleState):
                     f" To express '{name}' as a function of another Tensor, compute the value in the forward() method."
                 )
             param = _registered(_global_parameter_registration_hooks, self, name, param)
-        self._parameters[name] = param
+        parameters[name] = param
 
     def add_module(self, name, module):
         if not isinstance(module, Module) and module is not None:
@@ -228,10 +223,10 @@ class Module(ModuleCalls, ModuleState):
         else:
             object.__setattr__(self, name, value)
 
-    def _forget(self, name, *owners):
-        for owner in owners:
-            if name in owner:
-                del owner[name]
+    def _forget(self, name, first, second, third):
+        if name in first or name in second or name in third:
+            for owner in (first, second, third):
+                owner.pop(name, None)
         self.__dict__["_non_persistent_buffers_set"].discard(name)
 
     def __delattr__(self, name):
