@@ -207,6 +207,8 @@ static void check_split(body *f, bool gradient, bool keep, bool thrifty, const c
     make_inputs(&s, gradient, &eager_leaf, eager_in);
     if (!s.failed && compile(&c, f, in, keep, thrifty) && tp_aot_function_call(c.function, in, out)) {
         expect_graph(c.forward, forward);
+        TP_EXPECT(!c.backward || c.forward->node_count == c.forward->live_count);       /* nothing was copied to be erased */
+        TP_EXPECT(!c.backward || c.backward->node_count == c.backward->live_count);
         if (c.backward)
             expect_graph(c.backward, backward);
         if (f(&s, eager_in[0].tensor, eager_in[1].tensor, eager, &count)) {
@@ -286,6 +288,35 @@ TP_TEST(bases_of_views_are_returned)
           "primals_2 = placeholder; tangents_1 = placeholder; mul_1 = mul.Tensor(tangents_1, primals_2); return [mul_1, None]");
 }
 
+/* Four numbers from `at` on. */
+static tp_value four_at(tp_scope *s, tp_tensor *t, int64_t at)
+{
+    return T(test_own(s, tp_tensor_view(t, 1, (int64_t[]){ 4 }, (int64_t[]){ 1 }, at)));
+}
+
+/* Two inputs that do not overlap are of one group through a third; what shares only the memory, or nothing, stands alone. */
+TP_TEST(overlapping_inputs_are_faces)
+{
+    tp_scope s;
+    tp_aot_faces faces = { 0 };
+    tp_aot_input input[5] = { [3] = { .data = true } };
+    tp_aot_facts facts = { .input = input, .input_count = 5 };
+    tp_scope_start(&s);
+    tp_tensor *t = test_own(&s, tp_tensor_new(TP_f32, 1, (int64_t[]){ 12 })), *other = test_own(&s, tp_tensor_new(TP_f32, 1, (int64_t[]){ 4 }));
+    if (!s.failed) {
+        tp_value in[5] = { four_at(&s, t, 0), T(other), four_at(&s, t, 4), four_at(&s, t, 2), four_at(&s, t, 8) };
+        static const uint32_t want[5] = { 0, 1, 0, 0, 2 };
+        bool found = !s.failed && tp_aot_faces_find(in, 5, &facts, &faces);
+        for (uint32_t i = 0; found && i < 5; i++)
+            TP_EXPECT(faces.item && faces.item[i].input == want[i] && faces.item[i].view == (want[i] == 0));
+        tp_aot_faces_fini(&faces);
+        input[3].data = false;
+        if (found && tp_aot_faces_find(in, 5, &facts, &faces))
+            TP_EXPECT(!faces.item);
+    }
+    (void)tp_scope_end(&s);
+}
+
 TP_TEST(a_joint_graph_has_its_results)
 {
     tp_graph *g = tp_graph_new(), *a, *b;
@@ -297,4 +328,4 @@ TP_TEST(a_joint_graph_has_its_results)
 }
 
 TP_TEST_MAIN(TP_SWEPT(little_is_handed_over), TP_SWEPT(inference_graph), TP_SWEPT(joint_graph_is_split), TP_SWEPT(writes_are_returned), TP_SWEPT(writes_stay_in_the_graph),
-             TP_SWEPT(bases_of_views_are_returned), TP_SWEPT(a_joint_graph_has_its_results))
+             TP_SWEPT(bases_of_views_are_returned), TP_SWEPT(overlapping_inputs_are_faces), TP_SWEPT(a_joint_graph_has_its_results))

@@ -2,6 +2,7 @@
 #include "aot/facts.h"
 
 #include "base/alloc.h"
+#include "base/map.h"
 #include "gen/ops.h"
 
 void tp_aot_faces_fini(tp_aot_faces *f)
@@ -51,29 +52,57 @@ static bool overlap(const tp_tensor *a, const tp_tensor *b)
     return from < a->size[1] || from + b->size[1] > row;
 }
 
-/* Which face each group of overlapping inputs begins with; a group stands alone unless one of it is written. */
-static bool group_inputs(const tp_value *given, uint32_t count, const tp_aot_facts *f, uint32_t *group)
+/* One input among those it overlaps. Only inputs of one storage are compared: a model has thousands that share nothing. */
+typedef struct kin {
+    uint32_t before;            /* the input before it in the same storage; NONE: it is the first */
+    uint32_t first;             /* of its group: the lowest of those that overlap, also through others */
+    uint32_t members;           /* of the group, where the group begins */
+    bool     written;           /* one of them is; where the group begins */
+} kin;
+enum { NONE = UINT32_MAX };
+
+static bool chain_storages(const tp_value *given, uint32_t count, kin *of)
+{
+    tp_map last = { 0 };
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < count; i++) {
+        uint64_t before = NONE, key = given[i].tag == TP_TENSOR ? (uintptr_t)given[i].tensor->storage : 0;
+        if (key)
+            (void)tp_map_get(&last, key, &before);
+        of[i] = (kin){ .before = (uint32_t)before, .first = i };
+        ok = !key || tp_map_put(&last, key, i);
+    }
+    tp_map_fini(&last);
+    return ok;
+}
+
+/* `i` and `k` overlap: their groups are one. All that either has is in the chain that ends at `i`. */
+static void unite(kin *of, uint32_t i, uint32_t k)
+{
+    uint32_t a = of[i].first, b = of[k].first, first = a < b ? a : b;
+    for (uint32_t m = i; a != b && m != NONE; m = of[m].before)
+        if (of[m].first == a || of[m].first == b)
+            of[m].first = first;
+}
+
+/* Groups of inputs that overlap; each stands alone unless one of its group is written. False: all stand alone. */
+static bool group_inputs(const tp_value *given, uint32_t count, const tp_aot_facts *f, kin *of)
 {
     bool any = false;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = of[i].before; k != NONE; k = of[k].before)
+            if (overlap(given[i].tensor, given[k].tensor))
+                unite(of, i, k);
     for (uint32_t i = 0; i < count; i++) {
-        group[i] = i;
-        for (uint32_t k = 0; k < i && given[i].tag == TP_TENSOR; k++)
-            if (given[k].tag == TP_TENSOR && overlap(given[i].tensor, given[k].tensor)) {
-                for (uint32_t m = 0, from = group[i]; m <= i; m++)      /* one more link: both groups are one */
-                    if (group[m] == from)
-                        group[m] = group[k];
-            }
+        of[of[i].first].members++;
+        of[of[i].first].written |= f->input[i].data;
     }
-    for (uint32_t i = 0; i < count; i++) {
-        bool written = false, shared = false;
-        for (uint32_t k = 0; k < count; k++)
-            if (group[k] == group[i]) {
-                written |= f->input[k].data;
-                shared |= k != i;
-            }
-        any |= written && shared;
-        if (!written || !shared)
-            group[i] = i;
+    for (uint32_t i = count; i-- > 0;) {
+        const kin *group = &of[of[i].first];
+        if (group->written && group->members > 1)
+            any = true;
+        else
+            of[i].first = i, of[i].members = 1;
     }
     return any;
 }
@@ -90,7 +119,7 @@ static bool set_face(tp_aot_face *f, uint32_t input, const tp_tensor *t)
 }
 
 /* Inputs of the graph: a base for each group, then the others in order. */
-static bool list_faces(const tp_value *given, uint32_t count, const uint32_t *group, tp_aot_faces *faces)
+static bool list_faces(const tp_value *given, uint32_t count, const kin *of, tp_aot_faces *faces)
 {
     uint32_t next = 0;
     if (!(faces->item = tp_alloc_zero((count + 1) * sizeof *faces->item)))
@@ -100,20 +129,11 @@ static bool list_faces(const tp_value *given, uint32_t count, const uint32_t *gr
         faces->item[i].size = faces->item[i].stride = tp_none();
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < count; i++) {
-            bool many = false;
-            for (uint32_t k = 0; k < count; k++)
-                many |= k != i && group[k] == group[i];
+            bool many = of[of[i].first].members > 1;
             if (many != (pass == 0))
                 continue;
-            bool first = true;
-            for (uint32_t k = 0; k < i && many; k++)
-                if (group[k] == group[i]) {
-                    first = false;
-                    if (!set_face(&faces->item[i], faces->item[k].input, given[i].tensor))
-                        return false;
-                    break;
-                }
-            if (first && !set_face(&faces->item[i], next++, many ? given[i].tensor : NULL))
+            uint32_t input = of[i].first == i ? next++ : faces->item[of[i].first].input;
+            if (!set_face(&faces->item[i], input, many ? given[i].tensor : NULL))
                 return false;
         }
     return true;
@@ -121,10 +141,10 @@ static bool list_faces(const tp_value *given, uint32_t count, const uint32_t *gr
 
 bool tp_aot_faces_find(const tp_value *given, uint32_t count, const tp_aot_facts *facts, tp_aot_faces *out)
 {
-    uint32_t *group = tp_alloc_array(count + 1, sizeof *group);
+    kin *of = tp_alloc_array(count + 1, sizeof *of);
     *out = (tp_aot_faces){ 0 };
-    bool ok = group && (!group_inputs(given, count, facts, group) || list_faces(given, count, group, out));
-    tp_free(group);
+    bool ok = of && chain_storages(given, count, of) && (!group_inputs(given, count, facts, of) || list_faces(given, count, of, out));
+    tp_free(of);
     if (!ok)
         tp_aot_faces_fini(out);
     return ok;

@@ -143,160 +143,123 @@ static bool list_saved(split *s, tp_value gradients)
 
 /* ---- building ---- */
 
-/* Erases what is not wanted for itself and has no reader, from the end. */
-static void keep_only(tp_graph *g, const bool *wanted, uint32_t count)
-{
-    for (tp_node *n = g->root.prev, *before; n != &g->root; n = before) {
-        before = n->prev;
-        if (n->kind != TP_OUTPUT && n->id < count && !wanted[n->id] && !n->user_count)
-            tp_node_erase(n);
-    }
-}
-
-/* The nodes of a copy by the ids of the original: both have the same order. */
-static void pair_nodes(const tp_graph *from, const tp_graph *to, tp_node **twin)
-{
-    const tp_node *a = tp_graph_first(from);
-    for (tp_node *b = tp_graph_first(to); !tp_node_is_root(b) && !tp_node_is_root(a); a = a->next, b = b->next)
-        twin[a->id] = b;
-}
-
-static bool set_output(tp_graph *g, tp_list *items)
-{
-    tp_node *output = tp_graph_output_node(g);
-    tp_value v = tp_of_list(items);
-    return tp_node_set_args(output, &v, 1, 0);
-}
-
-typedef struct copying {
+/* A part of the joint graph: what its outputs are computed from. */
+typedef struct part {
     tp_graph *graph;
-    tp_node **twin;                 /* owned: by id of the joint's node */
-    bool     *wanted;               /* owned: by id of the copy's node */
-    uint32_t  count;                /* ids of the copy when it was made */
-} copying;
+    tp_node **twin;                 /* owned, by id of the joint's node: what stands for it, NULL: nothing does */
+    bool     *live;                 /* owned, likewise: computed in this part */
+} part;
 
-static bool copy_init(copying *c, const tp_graph *joint)
+static bool part_init(part *p, const tp_graph *joint)
 {
-    *c = (copying){ .graph = tp_graph_copy(joint) };
-    if (!c->graph)
+    *p = (part){ .graph = tp_graph_new(), .twin = tp_alloc_zero((joint->node_count + 1) * sizeof *p->twin),
+                 .live = tp_alloc_zero((joint->node_count + 1) * sizeof *p->live) };
+    if (!p->graph || !p->twin || !p->live)
         return false;
-    c->count = c->graph->node_count;
-    c->twin = tp_alloc_zero((joint->node_count + 1) * sizeof *c->twin);
-    c->wanted = tp_alloc_zero((c->count + 1) * sizeof *c->wanted);
-    if (!c->twin || !c->wanted)
-        return false;
-    pair_nodes(joint, c->graph, c->twin);
+    p->graph->env = joint->env ? tp_shape_env_ref(joint->env) : NULL;
     return true;
 }
 
-static void copy_fini(copying *c, bool ok, tp_graph **out)
+static void part_fini(part *p, bool ok, tp_graph **out)
 {
-    tp_free(c->twin);
-    tp_free(c->wanted);
+    tp_free(p->twin);
+    tp_free(p->live);
     if (ok)
-        *out = c->graph;
+        *out = p->graph;
     else
-        tp_graph_unref(c->graph);
+        tp_graph_unref(p->graph);
 }
 
-static tp_value twin_of(const copying *c, tp_value v)
+/* Copies what is live by itself and all that it reads, up to what something stands for already. */
+static bool copy_live(part *p, const tp_graph *joint)
+{
+    for (tp_node *n = joint->root.prev; n != &joint->root; n = n->prev) {
+        p->live[n->id] = p->live[n->id] && n->kind != TP_OUTPUT && !p->twin[n->id];
+        if (p->live[n->id])
+            tp_node_each_input(n, mark_input, p->live);
+    }
+    tp_graph_each(joint, n)
+        if (p->live[n->id] && !tp_node_copy(p->graph, n, p->twin))
+            return tp_graph_check(p->graph);
+    return true;
+}
+
+static tp_value twin_of(const part *p, tp_value v)
 {
     tp_node *n = tp_as_node(v);
-    return n ? tp_of_node(c->twin[n->id]) : v;
+    return n ? tp_of_node(p->twin[n->id]) : tp_value_ref(v);
 }
 
-static bool build_forward(const split *s, tp_value all, uint32_t result_count, tp_graph **out)
+/* Some values of the joint's output, then what is handed over, if anything is. */
+static bool add_output(part *p, const tp_value *value, uint32_t count, const split *saved)
 {
-    copying c;
     uint32_t at = 0;
-    bool ok = copy_init(&c, s->joint);
-    tp_list *items = ok ? tp_list_new(result_count + s->tensors.count + s->sizes.count) : NULL;
-    if ((ok = items)) {
-        while (at < result_count) {
-            items->item[at] = tp_value_ref(twin_of(&c, all.list->item[at]));
-            at++;
-        }
-        for (size_t i = 0; i < s->tensors.count; i++)
-            items->item[at++] = tp_of_node(c.twin[s->tensors.item[i]->id]);
-        for (size_t i = 0; i < s->sizes.count; i++)
-            items->item[at++] = tp_of_node(c.twin[s->sizes.item[i]->id]);
-        ok = set_output(c.graph, items);
-        tp_graph_each(s->joint, n)
-            c.wanted[c.twin[n->id]->id] = s->forward[n->id] && (n->kind == TP_PLACEHOLDER || writes(n));
-        keep_only(c.graph, c.wanted, c.count);
-        tp_value_unref(tp_of_list(items));
+    tp_list *items = tp_list_new(count + (saved ? saved->tensors.count + saved->sizes.count : 0));
+    if (!items)
+        return false;
+    while (at < count) {
+        items->item[at] = twin_of(p, value[at]);
+        at++;
     }
-    copy_fini(&c, ok, out);
+    for (size_t i = 0; saved && i < saved->tensors.count; i++)
+        items->item[at++] = tp_of_node(p->twin[saved->tensors.item[i]->id]);
+    for (size_t i = 0; saved && i < saved->sizes.count; i++)
+        items->item[at++] = tp_of_node(p->twin[saved->sizes.item[i]->id]);
+    bool ok = tp_graph_output(p->graph, tp_of_list(items)) || tp_graph_check(p->graph);
+    tp_value_unref(tp_of_list(items));
     return ok;
 }
 
-/* A placeholder before all that the graph has had so far, in the place of a saved node. */
-static tp_node *receive(copying *c, tp_node *first, tp_node *saved)
+static bool build_forward(const split *s, tp_value results, tp_graph **out)
 {
-    tp_node *was = c->twin[saved->id];
-    c->graph->insert = first;
-    tp_node *n = tp_graph_placeholder(c->graph, "saved");
-    c->graph->insert = &c->graph->root;
-    if (!n || tp_node_replace_uses(was, n, NULL, NULL) < 0)
-        return NULL;
-    tp_node_set_fact(n, was->fact);
-    return n;
-}
-
-/* Now that the original is gone its name is free. */
-static bool take_name(const copying *c, tp_node *n, const tp_node *saved)
-{
-    const char *name = c->twin[saved->id]->name;
-    tp_node_set_target(n, tp_target_name(name));
-    return tp_node_set_name(n, name);
-}
-
-static bool receive_all(const split *s, copying *c, tp_node **fresh)
-{
-    tp_node *first = tp_graph_first(c->graph);
-    size_t at = 0;
-    for (size_t i = 0; i < s->sizes.count; i++)
-        if (!(fresh[at++] = receive(c, first, s->sizes.item[i])))
-            return false;
-    for (size_t i = 0; i < s->tensors.count; i++)
-        if (!(fresh[at++] = receive(c, first, s->tensors.item[i])))
-            return false;
-    return true;
-}
-
-static bool name_all(const split *s, const copying *c, tp_node **fresh)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < s->sizes.count; i++)
-        if (!take_name(c, fresh[at++], s->sizes.item[i]))
-            return false;
-    for (size_t i = 0; i < s->tensors.count; i++)
-        if (!take_name(c, fresh[at++], s->tensors.item[i]))
-            return false;
-    return true;
-}
-
-static bool build_backward(const split *s, uint32_t result_count, tp_graph **out)
-{
-    copying c;
-    tp_node **fresh = tp_alloc_array(s->tensors.count + s->sizes.count + 1, sizeof *fresh);
-    bool ok = fresh && copy_init(&c, s->joint);
-    if (fresh && ok && (ok = receive_all(s, &c, fresh))) {
-        tp_value all = tp_graph_output_node(c.graph)->arg[0];
-        tp_list *items = tp_list_new(all.list->count - result_count);
-        for (uint32_t i = 0; items && i < items->count; i++)
-            items->item[i] = tp_value_ref(all.list->item[result_count + i]);
-        ok = items && set_output(c.graph, items);
+    part p;
+    bool ok = part_init(&p, s->joint);
+    if (ok) {
         tp_graph_each(s->joint, n)
-            c.wanted[c.twin[n->id]->id] = is_tangent(n) || (writes(n) && in_backward(n));
-        keep_only(c.graph, c.wanted, c.count);
-        if (items)
-            tp_value_unref(tp_of_list(items));
-        ok = ok && name_all(s, &c, fresh);
+            p.live[n->id] = s->forward[n->id] && (n->kind == TP_PLACEHOLDER || writes(n));
+        tp_value_each_node(results, mark_input, p.live);
+        for (size_t i = 0; i < s->tensors.count; i++)
+            p.live[s->tensors.item[i]->id] = true;
+        for (size_t i = 0; i < s->sizes.count; i++)
+            p.live[s->sizes.item[i]->id] = true;
+        ok = copy_live(&p, s->joint) && add_output(&p, results.list->item, results.list->count, s);
     }
-    if (fresh)
-        copy_fini(&c, ok, out);
-    tp_free(fresh);
+    part_fini(&p, ok, out);
+    return ok;
+}
+
+/* A placeholder in the place of a saved node. */
+static bool receive(part *p, const tp_node *saved)
+{
+    tp_node *n = p->twin[saved->id] = tp_graph_placeholder(p->graph, saved->name);
+    if (!n)
+        return tp_graph_check(p->graph);
+    tp_node_set_fact(n, saved->fact);
+    return true;
+}
+
+static bool receive_all(part *p, const split *s)
+{
+    for (size_t i = 0; i < s->sizes.count; i++)
+        if (!receive(p, s->sizes.item[i]))
+            return false;
+    for (size_t i = 0; i < s->tensors.count; i++)
+        if (!receive(p, s->tensors.item[i]))
+            return false;
+    return true;
+}
+
+static bool build_backward(const split *s, tp_value gradients, tp_graph **out)
+{
+    part p;
+    bool ok = part_init(&p, s->joint) && receive_all(&p, s);
+    if (ok) {
+        tp_graph_each(s->joint, n)
+            p.live[n->id] = is_tangent(n) || (writes(n) && in_backward(n));
+        tp_value_each_node(gradients, mark_input, p.live);
+        ok = copy_live(&p, s->joint) && add_output(&p, gradients.list->item, gradients.list->count, NULL);
+    }
+    part_fini(&p, ok, out);
     return ok;
 }
 
@@ -439,8 +402,8 @@ bool tp_aot_partition(const tp_graph *joint, uint32_t result_count, bool thrifty
     if (ok) {
         for (uint32_t i = 0; i < all.list->count; i++)
             *(i < result_count ? &results->item[i] : &gradients->item[i - result_count]) = tp_value_ref(all.list->item[i]);
-        ok = list_handed_over(&s, tp_of_list(results), tp_of_list(gradients), thrifty) && build_forward(&s, all, result_count, forward) &&
-             build_backward(&s, result_count, backward);
+        ok = list_handed_over(&s, tp_of_list(results), tp_of_list(gradients), thrifty) && build_forward(&s, tp_of_list(results), forward) &&
+             build_backward(&s, tp_of_list(gradients), backward);
     }
     if (!ok) {
         tp_graph_unref(*forward);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/map.h"
 #include "gen/ops.h"
 #include "ops/known.h"
 #include "ops/copy.h"
@@ -169,29 +170,54 @@ static const tp_grad_kind compiled_kind = {
 };
 
 /* ---- making the node ---- */
-static uint32_t slot_of_result(const tp_aot_facts *f, const tp_value *result, const tp_tensor *t)
+
+/* The tensors that others know too, in a map: those of the caller, and results, by their slot of the node. */
+static const uint64_t given = UINT64_MAX;
+
+static bool know_inputs(const tp_aot_facts *f, const tp_value *in, tp_map *known)
 {
-    uint32_t i = f->tangent_count;
-    while (i-- > 0)
-        if (result[f->tangent[i]].tag == TP_TENSOR && result[f->tangent[i]].tensor == t)
-            return i;
-    return UINT32_MAX;
+    for (uint32_t i = 0; i < f->input_count; i++)
+        if (in[i].tag == TP_TENSOR && !tp_map_put(known, (uintptr_t)in[i].tensor, given))
+            return false;
+    return true;
+}
+
+/* A result that is a tensor of the caller must not be given another history: the graph handed it through. */
+static bool own_result(tp_value *v, const tp_map *known)
+{
+    uint64_t at;
+    if (!tp_map_get(known, (uintptr_t)v->tensor, &at) || at != given)
+        return true;
+    tp_tensor *own = tp_detach(v->tensor);
+    if (!own)
+        return false;
+    tp_tensor_unref(v->tensor);
+    v->tensor = own;
+    return true;
+}
+
+static bool know_results(const tp_aot_facts *f, tp_value *result, tp_map *known)
+{
+    for (uint32_t i = 0; i < f->tangent_count; i++) {
+        tp_value *v = &result[f->tangent[i]];
+        if (v->tag == TP_TENSOR && (!own_result(v, known) || !tp_map_put(known, (uintptr_t)v->tensor, i)))
+            return false;
+    }
+    return true;
 }
 
 /* What is kept must not lead back to the node: results without their history, other values without what they look at. */
-static bool save(compiled_node *n, const tp_value *in, const tp_value *result)
+static bool save(compiled_node *n, const tp_map *known, const tp_value *result)
 {
     const tp_aot_function *f = n->function;
     const tp_value *saved = result + tp_aot_result_count(&f->facts);
     for (uint32_t i = 0; i < f->saved_tensors; i++) {
         tp_tensor *t = tp_as_tensor(saved[i]);
-        uint32_t slot = t ? slot_of_result(&f->facts, result, t) : UINT32_MAX;
-        bool given = false, ok;
-        for (uint32_t k = 0; t && k < f->facts.input_count; k++)
-            given |= in[k].tag == TP_TENSOR && in[k].tensor == t;
-        if (slot != UINT32_MAX) {
-            ok = tp_save_value(&n->saved[i], saved[i], true, slot);
-        } else if (t && t->autograd && !given) {
+        uint64_t at = 0;
+        bool found = t && tp_map_get(known, (uintptr_t)t, &at), ok;
+        if (found && at != given) {
+            ok = tp_save_value(&n->saved[i], saved[i], true, (uint32_t)at);
+        } else if (t && t->autograd && !found) {
             tp_tensor *bare = tp_detach(t);
             ok = bare && tp_save_value(&n->saved[i], tp_of_tensor(bare), false, 0);
             tp_tensor_unref(bare);
@@ -214,13 +240,13 @@ static bool any_gradient(const tp_aot_facts *f, const tp_value *in)
     return false;
 }
 
-static bool fill_node(compiled_node *n, const tp_value *in, tp_value *result)
+static bool fill_node(compiled_node *n, const tp_value *in, const tp_map *known, tp_value *result)
 {
     const tp_aot_facts *f = &n->function->facts;
     for (uint32_t i = 0; i < f->input_count; i++)
         if (f->input[i].requires_grad && in[i].tag == TP_TENSOR && !tp_gradient_edge(in[i].tensor, &n->node.edge[i]))
             return false;
-    if (!save(n, in, result))
+    if (!save(n, known, result))
         return false;
     for (uint32_t i = 0; i < f->tangent_count; i++) {
         tp_tensor *t = tp_as_tensor(result[f->tangent[i]]);
@@ -230,33 +256,10 @@ static bool fill_node(compiled_node *n, const tp_value *in, tp_value *result)
     return true;
 }
 
-/* A result that is a tensor of the caller must not be given another history: the graph handed it through. */
-static bool own_results(const tp_aot_facts *f, const tp_value *in, tp_value *result)
-{
-    for (uint32_t i = 0; i < f->tangent_count; i++) {
-        tp_value *v = &result[f->tangent[i]];
-        for (uint32_t k = 0; v->tag == TP_TENSOR && k < f->input_count; k++) {
-            if (in[k].tag != TP_TENSOR || in[k].tensor != v->tensor)
-                continue;
-            tp_tensor *own = tp_detach(v->tensor);
-            if (!own)
-                return false;
-            tp_tensor_unref(v->tensor);
-            v->tensor = own;
-            break;
-        }
-    }
-    return true;
-}
-
-static bool record(tp_aot_function *f, const tp_value *in, tp_value *result)
+static bool make_node(tp_aot_function *f, const tp_value *in, const tp_map *known, tp_value *result)
 {
     const tp_aot_facts *facts = &f->facts;
-    if (!facts->tangent_count || !any_gradient(facts, in))
-        return true;
     size_t bytes = sizeof(compiled_node) + f->saved_tensors * sizeof(tp_saved);
-    if (!own_results(facts, in, result))
-        return false;
     compiled_node *n = node_of(tp_grad_node_new(&compiled_kind, bytes, facts->input_count, facts->tangent_count));
     if (!n)
         return false;
@@ -264,8 +267,18 @@ static bool record(tp_aot_function *f, const tp_value *in, tp_value *result)
     memset(n->saved, 0, f->saved_tensors * sizeof *n->saved);
     n->function = tp_aot_function_ref(f);
     bool ok = !f->saved_sizes || (n->sizes = tp_alloc_zero(f->saved_sizes * sizeof *n->sizes));
-    ok = ok && fill_node(n, in, result);
+    ok = ok && fill_node(n, in, known, result);
     tp_grad_node_unref(&n->node);
+    return ok;
+}
+
+static bool record(tp_aot_function *f, const tp_value *in, tp_value *result)
+{
+    tp_map known = { 0 };
+    if (!f->facts.tangent_count || !any_gradient(&f->facts, in))
+        return true;
+    bool ok = know_inputs(&f->facts, in, &known) && know_results(&f->facts, result, &known) && make_node(f, in, &known, result);
+    tp_map_fini(&known);
     return ok;
 }
 

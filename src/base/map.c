@@ -101,13 +101,25 @@ void tp_text_map_fini(tp_text_map *m)
     *m = (tp_text_map){ .arena = m->arena };
 }
 
+static bool take_slots(tp_text_map *m)
+{
+    size_t bytes = m->room * sizeof *m->slot;
+    m->slot = m->arena ? tp_arena_take(m->arena, bytes) : tp_alloc(bytes);
+    if (m->slot)
+        memset(m->slot, 0, bytes);
+    return m->slot;
+}
+
+static char *own_text(const tp_text_map *m, const char *text)
+{
+    return m->arena ? tp_text_in(m->arena, text, strlen(text)) : tp_alloc_text(text);
+}
+
 static bool grow_text(tp_text_map *m)
 {
     tp_text_map wide = { .room = m->room ? m->room * 2 : 8, .count = m->count, .arena = m->arena };
-    size_t bytes = wide.room * sizeof *wide.slot;
-    if (!(wide.slot = m->arena ? tp_arena_take(m->arena, bytes) : tp_alloc(bytes)))
+    if (!take_slots(&wide))
         return false;
-    memset(wide.slot, 0, bytes);
     for (size_t i = 0; i < m->room; i++)
         if (m->slot[i].text)
             wide.slot[find_text(&wide, m->slot[i].text, m->slot[i].hash)] = m->slot[i];
@@ -125,7 +137,7 @@ const char *tp_text_map_keep(tp_text_map *m, const char *text, uint64_t value)
     uint64_t hash = tp_hash_text(text);
     struct tp_text_slot *s = &m->slot[find_text(m, text, hash)];
     if (!s->text) {
-        if (!(s->text = m->arena ? tp_text_in(m->arena, text, strlen(text)) : tp_alloc_text(text)))
+        if (!(s->text = own_text(m, text)))
             return NULL;
         s->hash = hash;
         m->count++;
@@ -137,6 +149,23 @@ const char *tp_text_map_keep(tp_text_map *m, const char *text, uint64_t value)
 bool tp_text_map_put(tp_text_map *m, const char *text, uint64_t value)
 {
     return tp_text_map_keep(m, text, value);
+}
+
+bool tp_text_map_copy(tp_text_map *m, const tp_text_map *from)
+{
+    tp_text_map made = { .room = from->room, .count = from->count, .arena = m->arena };
+    if (made.room && !take_slots(&made))
+        return false;
+    for (size_t i = 0; i < made.room; i++)
+        if (from->slot[i].text) {
+            made.slot[i] = from->slot[i];
+            if (!(made.slot[i].text = own_text(&made, from->slot[i].text))) {
+                tp_text_map_fini(&made);
+                return false;
+            }
+        }
+    *m = made;
+    return true;
 }
 
 bool tp_text_map_get(const tp_text_map *m, const char *text, uint64_t *value)

@@ -29,6 +29,7 @@ typedef struct tp_text_map {
 TP_API void tp_text_map_fini(tp_text_map *m);
 TP_API TP_CHECK bool tp_text_map_put(tp_text_map *m, const char *text, uint64_t value);
 TP_API TP_CHECK const char *tp_text_map_keep(tp_text_map *m, const char *text, uint64_t value); /* put; gives the map's copy, borrowed */
+TP_API TP_CHECK bool tp_text_map_copy(tp_text_map *m, const tp_text_map *from);                  /* into an empty one, which keeps its arena */
 TP_API bool tp_text_map_get(const tp_text_map *m, const char *text, uint64_t *value);
 
 #endif

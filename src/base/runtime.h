@@ -63,8 +63,8 @@ typedef struct tp_thread {
     tp_err   error;
     char    *error_text;                    /* owned or static; see error.c */
     uint32_t error_room;
-    void    *free_list[6];                  /* recycled here: tensor, storage, tp_autograd, tape nodes of two sizes, short list */
-    uint32_t free_count[6];
+    void    *free_list[7];                  /* recycled here: tensor, storage, tp_autograd, tape nodes of two sizes, short list, */
+    uint32_t free_count[7];                 /* header of a storage */
     void    *modes;                         /* python: stacks of function and dispatch modes */
     struct tp_mount *tracer[2];             /* trace: mounted above (P) and below (R) autograd, innermost first */
     struct tp_mount *recorder;              /* trace: jit recorder */

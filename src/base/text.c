@@ -36,16 +36,22 @@ void tp_text_put(tp_text *t, const char *bytes, size_t count)
 void tp_text_add(tp_text *t, const char *format, ...)
 {
     va_list args, again;
+    if (!reserve(t, 0))
+        return;
     va_start(args, format);
     va_copy(again, args);
-    size_t room = t->failed ? 0 : t->room - t->length;
-    int length = vsnprintf(room ? t->at + t->length : NULL, room, format, args);
-    if (length >= 0 && (size_t)length >= room && reserve(t, (size_t)length))
+    /* Mostly it fits into what is there; measuring first would be to write it twice. */
+    size_t room = t->room - t->length;
+    int length = vsnprintf(t->at + t->length, room, format, args);
+    bool fits = length >= 0 && (size_t)length < room;
+    if (length >= 0 && !fits && reserve(t, (size_t)length)) {
         vsnprintf(t->at + t->length, (size_t)length + 1, format, again);
-    if (length >= 0 && !t->failed)
+        fits = true;
+    }
+    if (fits)
         t->length += (size_t)length;
-    else if (room)
-        t->at[t->length] = 0;                   /* as it was, without what had room */
+    else
+        t->at[t->length] = 0;
     va_end(again);
     va_end(args);
 }

@@ -19,7 +19,8 @@ typedef struct task {
     int64_t   waiting;          /* gradients still to come */
     uint32_t  next_edge;        /* during the walk */
     bool      leads;            /* to something asked for; true of all when nothing was asked for */
-    bool      captured;         /* some of its slots are asked for */
+    bool      begun;            /* as a root */
+    uint32_t  captured;         /* the last input of the request that asks for one of its slots, plus one; 0: none */
     tp_value *buffer;           /* owned array of slot_count, made with the first gradient */
 } task;
 
@@ -28,6 +29,7 @@ typedef struct run {
     tp_map index;               /* node -> position in task */
     tp_array(task) task;
     tp_array(uint32_t) heap;    /* ready tasks, largest sequence on top */
+    uint32_t *before;           /* owned, by input of the request: the one before it of the same task, as in `captured` */
 } run;
 
 /* ---- the walk ---- */
@@ -45,13 +47,19 @@ static bool find_or_add(run *r, tp_grad_node *n, uint32_t *at, bool *fresh)
     return tp_map_put(&r->index, (uintptr_t)n, *at) && tp_array_push(&r->task, t);
 }
 
-static void mark_captured(run *r)
+static bool mark_captured(run *r)
 {
-    for (size_t i = 0; i < r->request->input_count; i++) {
+    size_t count = r->request->input_count;
+    if (!(r->before = tp_alloc_array(count + 1, sizeof *r->before)))
+        return false;
+    for (size_t i = 0; i < count; i++) {
         uint64_t at;
-        if (r->request->input[i].node && tp_map_get(&r->index, (uintptr_t)r->request->input[i].node, &at))
-            r->task.item[at].captured = true;
+        if (r->request->input[i].node && tp_map_get(&r->index, (uintptr_t)r->request->input[i].node, &at)) {
+            r->before[i] = r->task.item[at].captured;
+            r->task.item[at].captured = (uint32_t)i + 1;
+        }
     }
+    return true;
 }
 
 /* Depth first with a stack of our own; `visit` sees every node after all that it leads to. */
@@ -131,9 +139,8 @@ static bool prepare(run *r)
             r->task.item[i].leads = true;
         return true;
     }
-    if (!walk(r, keep_room, note_order))
+    if (!walk(r, keep_room, note_order) || !mark_captured(r))
         return false;
-    mark_captured(r);
     lead_upwards(r, r->heap.item, r->heap.count);
     r->heap.count = 0;
     return true;
@@ -347,14 +354,13 @@ static bool retain(tp_grad_node *n, tp_value *g)
     return true;
 }
 
-static bool capture(run *r, tp_grad_node *n, const tp_value *g)
+static void capture(run *r, const task *t, const tp_value *g)
 {
-    for (size_t i = 0; i < r->request->input_count; i++)
-        if (r->request->input[i].node == n) {
-            tp_value_unref(r->request->captured[i]);
-            r->request->captured[i] = tp_value_ref(g[r->request->input[i].slot]);
-        }
-    return true;
+    for (uint32_t at = t->captured; at; at = r->before[at - 1]) {
+        tp_value *to = &r->request->captured[at - 1];
+        tp_value_unref(*to);
+        *to = tp_value_ref(g[r->request->input[at - 1].slot]);
+    }
 }
 
 static bool has_nan(const tp_tensor *t)
@@ -430,7 +436,10 @@ static bool run_task(run *r, uint32_t at)
         out[i] = tp_none();
     void *outer = tp_self.engine;
     tp_self.engine = n;                 /* tracers ask whose formula it is that they see */
-    bool ok = out && run_tensor_hooks(n, g) && retain(n, g) && (!t->captured || capture(r, n, g)) && (!t->leads || run_node(r, n, g, out));
+    bool ok = out && run_tensor_hooks(n, g) && retain(n, g);
+    if (ok)
+        capture(r, t, g);
+    ok = ok && (!t->leads || run_node(r, n, g, out));
     tp_values_unref(g, n->slot_count);
     tp_free(g);
     if (ok)
@@ -456,11 +465,10 @@ static bool begin(run *r)
     for (size_t i = 0; ok && i < r->request->root_count; i++) {
         uint64_t at = 0;
         (void)tp_map_get(&r->index, (uintptr_t)r->request->root[i].node, &at);
-        bool seen = false;
-        for (size_t k = 0; k < i; k++)
-            seen |= r->request->root[k].node == r->request->root[i].node;
-        if (!seen && r->task.item[at].waiting == 0 && wanted(&r->task.item[at]))
+        task *t = &r->task.item[at];
+        if (!t->begun && t->waiting == 0 && wanted(t))
             ok = heap_push(r, (uint32_t)at);
+        t->begun = true;
     }
     return ok;
 }
@@ -493,5 +501,6 @@ bool tp_backward_run(const tp_backward_request *request)
     tp_map_fini(&r.index);
     tp_array_fini(&r.task);
     tp_array_fini(&r.heap);
+    tp_free(r.before);
     return ok;
 }

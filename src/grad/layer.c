@@ -470,11 +470,23 @@ static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
     return ok || tp_call_take_back(op, result);
 }
 
+/* Inside a composite of fake tensors, factories make fakes as well. */
+static bool open_composite(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    uint32_t active = tp_self.active;
+    tp_self.active = active | (tp_keys_of(op, arg) & TP_LAYER_BIT(TP_LAYER_FAKE));
+    bool ok = op->open(op, arg, result);
+    tp_self.active = active;
+    return ok;
+}
+
 static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     if (op->kind == TP_LIKE_COMPOSITE && op->open)
-        return op->open(op, arg, result);
+        return open_composite(op, arg, result);
 
+    if (op->variant == TP_INPLACE && op->kind == TP_LIKE_VIEW && !op->differentiable)       /* detach_ */
+        return tp_forget_history(arg[0].tensor) && tp_call_below(TP_LAYER_GRAD, op, arg, result);
     bool recording = wants_record(formula_of(op), arg);
     bool writes = op->variant != TP_FUNCTIONAL;
     if (writes && !before_writes(op, arg, recording))

@@ -581,7 +581,9 @@ bool tp_graph_code(const tp_graph *g, const tp_code_host *host, const tp_code_op
     const char *body = tp_text_read(&p.body);
     if (strncmp(body, "    \n", 5) == 0)        /* no empty line right below the signature */
         body += 5;
-    tp_text_add(out, "\n%s    ", *body ? body : "    pass\n");
+    put(out, "\n");
+    put(out, *body ? body : "    pass\n");
+    put(out, "    ");
     ok = ok && fine(&p.body) && fine(out);
     printer_fini(&p);
     return ok;

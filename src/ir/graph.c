@@ -252,16 +252,12 @@ tp_node *tp_graph_output(tp_graph *g, tp_value result)
 }
 
 /* ---- copies ---- */
-typedef struct copying {
-    tp_node **map;                  /* by id of the original */
-} copying;
-
-static tp_value mapped(tp_node *n, void *data)
+static tp_value mapped(tp_node *n, void *map)
 {
-    return tp_of_node(((copying *)data)->map[n->id]);
+    return tp_of_node(((tp_node **)map)[n->id]);
 }
 
-static tp_node *copy_node(tp_graph *g, const tp_node *n, copying *c)
+static tp_node *copy_node(tp_graph *g, const tp_node *n, tp_node **map, const char *name)
 {
     uint32_t count = n->arg_count + 2 * n->keyword_count;
     tp_value *arg = count ? tp_alloc_array(count, sizeof *arg) : NULL;
@@ -269,10 +265,10 @@ static tp_node *copy_node(tp_graph *g, const tp_node *n, copying *c)
         return tp_graph_fail(g);
     tp_node *copy = NULL;
     uint32_t done = 0;
-    while (done < count && tp_value_map_nodes(n->arg[done], mapped, c, &arg[done]))
+    while (done < count && tp_value_map_nodes(n->arg[done], mapped, map, &arg[done]))
         done++;
     if (done == count)
-        copy = tp_node_new(g, (tp_node_kind)n->kind, n->target, arg, n->arg_count, n->keyword_count, n->name);
+        copy = tp_node_new(g, (tp_node_kind)n->kind, n->target, arg, n->arg_count, n->keyword_count, name);
     else
         (void)tp_graph_fail(g);
     tp_values_unref(arg, done);
@@ -286,56 +282,46 @@ static tp_node *copy_node(tp_graph *g, const tp_node *n, copying *c)
         tp_count_up(&n->type->refs);
     if ((copy->meta = n->meta))
         tp_count_up(&n->meta->refs);
-    return copy;
+    return map[n->id] = copy;
+}
+
+tp_node *tp_node_copy(tp_graph *g, const tp_node *n, tp_node **map)
+{
+    return copy_node(g, n, map, n->name);
 }
 
 bool tp_graph_append(tp_graph *g, const tp_graph *from, tp_node **map, tp_value *output)
 {
-    copying c = { map };
     tp_graph_each(from, n) {
         if (n->kind == TP_OUTPUT) {
             *output = tp_none();
-            return !n->arg_count || tp_value_map_nodes(n->arg[0], mapped, &c, output);
+            return !n->arg_count || tp_value_map_nodes(n->arg[0], mapped, map, output);
         }
-        if (!(map[n->id] = copy_node(g, n, &c)))
+        if (!tp_node_copy(g, n, map))
             return tp_graph_check(g);
     }
     *output = tp_none();
     return true;
 }
 
-/* Names must come out the same, also those that a fresh namespace would have chosen otherwise. */
-static bool copy_names(tp_graph *to, const tp_graph *from)
-{
-    for (size_t i = 0; i < from->names.used.room; i++)
-        if (from->names.used.slot[i].text && !tp_text_map_put(&to->names.used, from->names.used.slot[i].text, 1))
-            return false;
-    for (size_t i = 0; i < from->names.base.room; i++)
-        if (from->names.base.slot[i].text &&
-            !tp_text_map_put(&to->names.base, from->names.base.slot[i].text, from->names.base.slot[i].value))
-            return false;
-    return true;
-}
-
 tp_graph *tp_graph_copy(const tp_graph *from)
 {
     tp_graph *g = tp_graph_new();
-    copying c = { tp_alloc_array(from->node_count + 1, sizeof *c.map) };
-    bool ok = g && c.map;
+    tp_node **map = tp_alloc_array(from->node_count + 1, sizeof *map);
+    bool ok = g && map;
     if (ok && from->env)
         g->env = tp_shape_env_ref(from->env);
+    /* Names must come out the same, also those that a fresh namespace would have chosen otherwise. */
+    ok = ok && tp_text_map_copy(&g->names.used, &from->names.used) && tp_text_map_copy(&g->names.base, &from->names.base);
     if (ok)
         tp_graph_each(from, n) {
-            if (!(ok = (c.map[n->id] = copy_node(g, n, &c))))
-                break;
-            if (n->name == tp_nameless)
-                continue;
-            c.map[n->id]->name = tp_text_in(&g->arena, n->name, strlen(n->name));
-            if (!(ok = c.map[n->id]->name))
+            tp_node *copy = copy_node(g, n, map, tp_nameless);
+            if (copy && n->name != tp_nameless)
+                copy->name = tp_text_in(&g->arena, n->name, strlen(n->name));
+            if (!(ok = copy && copy->name))
                 break;
         }
-    ok = ok && copy_names(g, from);
-    tp_free(c.map);
+    tp_free(map);
     if (ok)
         return g;
     tp_graph_unref(g);

@@ -104,6 +104,9 @@ TP_API TP_CHECK bool tp_graph_check(const tp_graph *g);     /* false: a builder 
  * from->node_count). Sets *output to the mapped argument of the output node, owned; none when it has none. */
 TP_API TP_CHECK bool tp_graph_append(tp_graph *g, const tp_graph *from, tp_node **map, tp_value *output);
 TP_API TP_CHECK tp_graph *tp_graph_copy(const tp_graph *from);  /* output, names, facts, origins, meta handles and all */
+/* Copies one node of another graph before the insertion point, under its own name where that is free; map[id] says what
+ * stands for the nodes it reads, and gets the copy. NULL: the graph has failed. */
+TP_API TP_CHECK tp_node *tp_node_copy(tp_graph *g, const tp_node *n, tp_node **map);
 
 /* ---- building; NULL: the graph has failed ---- */
 /* Adds a node before the insertion point. Arguments are borrowed and counted; `name` is a wish, NULL: from the target,

@@ -1,7 +1,10 @@
 /* factory.c - tensors from nothing: filled, counted up, with ones on the diagonal.
  *
  * Counting computes each element from its position, never from its neighbour, in i64 for integers and f64 for floats. */
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "kernels/dense.h"
 #include "ops/run.h"
@@ -187,4 +190,24 @@ TP_HOOK_K(tp_k_tril_indices)
 TP_HOOK_K(tp_k_triu_indices)
 {
     return triangle_indices(arg, out[0], false);
+}
+
+/* from_file(filename, shared, size, …): the first elements of a file. */
+TP_HOOK_K(tp_k_from_file)
+{
+    const char *name = arg[0].string->text;
+    size_t bytes = (size_t)out[0]->numel * tp_dtype_bytes((tp_dtype)out[0]->dtype);
+    FILE *file = fopen(name, "rb");
+    if (!file)
+        return tp_fail(TP_ERR_RUNTIME, "unable to open file <%s> in read-only mode: %s (%d)", name, strerror(errno), errno);
+    long length = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
+    bool ok = length >= 0 && fseek(file, 0, SEEK_SET) == 0;
+    if (!ok)
+        (void)tp_fail(TP_ERR_RUNTIME, "unable to stat the file <%s>: %s (%d)", name, strerror(errno), errno);
+    else if ((size_t)length < bytes)
+        ok = tp_fail(TP_ERR_RUNTIME, "file <%s> size <%ld> is smaller than the required mapping size <%zu>", name, length, bytes);
+    else if (bytes && fread(tp_tensor_data(out[0]), 1, bytes, file) != bytes)
+        ok = tp_fail(TP_ERR_RUNTIME, "unable to read the file <%s>", name);
+    fclose(file);
+    return ok;
 }

@@ -174,7 +174,9 @@ struct tp_op {
     const tp_op *base;                      /* the op this one is a variant of; NULL: itself is the base */
     const tp_op *inplace, *out, *functional;    /* its variants, may be NULL */
     const tp_op *functional_twin;           /* of hidden writers */
-    const tp_op *same_as;                   /* the op of which this is only another name (`also named`), may be NULL */
+    const tp_op *same_as;                   /* the op of which this is only another name (`also named`), or which it calls for
+                                               each member of its lists (`each`), may be NULL */
+    const int8_t *each;                     /* `each`: for every argument of same_as, which of ours it is; -1: its default */
     const tp_pointwise *pointwise;          /* element-wise ops */
     const tp_reducing  *reducing;           /* reductions and scans */
     tp_check_fn     *check;                 /* the `check` lines of an element-wise op, may be NULL; others check in infer */

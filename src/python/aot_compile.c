@@ -2,6 +2,7 @@
 #include "aot/trace.h"
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/map.h"
 #include "python/aot.h"
 #include "python/aot_origin.h"
 #include "python/fx.h"
@@ -99,19 +100,18 @@ typedef struct compiling {
     PyObject *table;                /* counted dict, may be NULL */
 } compiling;
 
-/* A fake of its own for each input. */
-static bool own_fake(compiling *c, uint32_t at, PyObject *o)
+/* A fake of its own for each input; `used` has the fakes of those before it. */
+static bool own_fake(compiling *c, uint32_t at, PyObject *o, tp_map *used)
 {
     if (!face_is_tensor(o)) {
         (void)aot_plain_value(o, &c->in[at]);
         return true;
     }
     tp_tensor *t = face_tensor(o);
-    bool known = false;
-    for (uint32_t i = 0; i < at; i++)
-        known |= c->in[i].tag == TP_TENSOR && c->in[i].tensor == t;
+    uint64_t first;
+    bool known = tp_map_get(used, (uintptr_t)t, &first);
     c->in[at] = tp_of_tensor(known ? tp_fake_of(t) : tp_tensor_ref(t));
-    if (c->in[at].tag != TP_TENSOR)
+    if (c->in[at].tag != TP_TENSOR || !tp_map_put(used, (uintptr_t)t, at))
         return false;
     return !known || !tp_requires_grad(t) || tp_set_requires_grad(c->in[at].tensor, true);
 }
@@ -124,39 +124,46 @@ static void drop_inputs(compiling *c)
     c->count = 0;
 }
 
+static bool add_input(compiling *c, Py_ssize_t leaf, tp_map *used)
+{
+    uint32_t at = c->self->input_of[leaf] = c->count;
+    (void)aot_plain_value(PyList_GET_ITEM(c->leaves, leaf), &c->given[at]);
+    c->own[at] = c->given[at];
+    c->unique = ++c->count;
+    return own_fake(c, at, PyList_GET_ITEM(c->fakes, leaf), used);
+}
+
 /* Lists the inputs; equal tensors are one when `unite`. */
 static bool list_inputs(compiling *c, bool unite)
 {
+    tp_map seen = { 0 }, used = { 0 };      /* leaf -> input; fake -> input */
     Py_ssize_t count = PyList_GET_SIZE(c->leaves);
+    bool ok = true;
     drop_inputs(c);
-    for (Py_ssize_t i = 0; i < count; i++) {
+    for (Py_ssize_t i = 0; ok && i < count; i++) {
         PyObject *leaf = PyList_GET_ITEM(c->leaves, i);
-        uint32_t same = c->count;
-        for (Py_ssize_t k = 0; unite && k < i && face_is_tensor(leaf); k++)
-            if (PyList_GET_ITEM(c->leaves, k) == leaf) {
-                same = c->self->input_of[k];
-                break;
-            }
-        c->self->input_of[i] = same;
-        if (same < c->count)
-            continue;
-        (void)aot_plain_value(leaf, &c->given[same]);
-        c->own[same] = c->given[same];
-        c->unique = ++c->count;
-        if (!own_fake(c, same, PyList_GET_ITEM(c->fakes, i)))
-            return face_raise() != NULL;
+        bool tensor = unite && face_is_tensor(leaf);
+        uint64_t same;
+        if (tensor && tp_map_get(&seen, (uintptr_t)leaf, &same))
+            c->self->input_of[i] = (uint32_t)same;
+        else
+            ok = (!tensor || tp_map_put(&seen, (uintptr_t)leaf, c->count)) && add_input(c, i, &used);
     }
-    return true;
+    tp_map_fini(&seen);
+    tp_map_fini(&used);
+    return ok || face_raise();
 }
 
+/* Inputs are numbered as leaves name them first: a leaf with an earlier number is one that came before. */
 static bool any_written_twice(const compiling *c, const tp_aot_facts *f)
 {
-    for (uint32_t i = 0; i < c->self->leaf_count; i++)
-        for (uint32_t k = 0; k < i; k++) {
-            const tp_aot_input *in = &f->input[c->self->input_of[i]];
-            if (c->self->input_of[i] == c->self->input_of[k] && (in->data || in->metadata || in->storage))
-                return true;
-        }
+    for (uint32_t i = 0, next = 0; i < c->self->leaf_count; i++) {
+        const tp_aot_input *in = &f->input[c->self->input_of[i]];
+        if (c->self->input_of[i] == next)
+            next++;
+        else if (in->data || in->metadata || in->storage)
+            return true;
+    }
     return false;
 }
 

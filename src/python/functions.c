@@ -387,19 +387,10 @@ static PyObject *detach_in_place(PyObject *module, PyObject *tensor)
     if (!face_is_tensor(tensor))
         return PyErr_Format(PyExc_TypeError, "a tensor is wanted");
     tp_tensor *t = face_tensor(tensor);
-    if (t->autograd && t->autograd->view_base)
-        return PyErr_Format(PyExc_RuntimeError, "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these gradients. To fix this error, please refer to the Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution.");
+    if (!tp_forget_history(t))
+        return face_raise();
     if (TP_UNLIKELY(face_is_traced()) && !face_jit_detached(t))
         return NULL;
-    if (!t->autograd)
-        return Py_NewRef(tensor);
-    tp_autograd *a = t->autograd;
-    tp_grad_node_unref(a->grad_fn);
-    a->grad_fn = NULL;
-    a->slot = 0;
-    a->requires_grad = false;
-    if (!tp_set_requires_grad(t, false))
-        return face_raise();
     return Py_NewRef(tensor);
 }
 

@@ -144,6 +144,17 @@ static PyObject *get_meta(PyObject *self, void *unused)
     return Py_XNewRef(dict);
 }
 
+/* meta.get("val"), without a dict for a node that has none yet: thousands of them are work for Python's collector. */
+static PyObject *get_val(PyObject *self, void *unused)
+{
+    const tp_node *n = fx_node_of(self);
+    (void)unused;
+    if (!n->meta)
+        return face_from_value(tp_value_ref(n->fact));
+    PyObject *value = PyDict_GetItemString(n->meta->object, "val");
+    return Py_NewRef(value ? value : Py_None);
+}
+
 static int set_handle(PyObject *self, PyObject *value, void (*set)(tp_node *n, tp_handle *h))
 {
     tp_handle *h = value ? face_handle_new(value) : NULL;
@@ -560,6 +571,7 @@ static PyGetSetDef node_attributes[] = {
     { "name", get_name, set_name, NULL, NULL },
     { "type", get_type, set_type, NULL, NULL },
     { "meta", get_meta, set_meta, NULL, NULL },
+    { "_val", get_val, NULL, NULL, NULL },
     { "stack_trace", get_stack_trace, set_stack_trace, NULL, NULL },
     { "users", get_users, NULL, NULL, NULL },
     { "graph", get_graph, NULL, NULL, NULL },

@@ -1,6 +1,7 @@
 /* storage.c - storages, recycled per thread. */
 #include "tensor/storage.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,32 +9,38 @@
 #include "base/block.h"
 #include "base/runtime.h"
 
-enum { FREE_SLOT = 1, MOST_FREE = 64 };
+static_assert(sizeof(tp_storage) == 64, "small data is aligned as the struct is");
 
-static tp_storage *fresh(void)
+/* Headers alone come from malloc: a trace makes tens of thousands, and aligned pieces would leave holes between them. */
+enum { WHOLE = 1, HEADER = 6, MOST_FREE = 64, WHOLE_BYTES = sizeof(tp_storage) + TP_SMALL_BYTES };
+
+static tp_storage *fresh(int list)
 {
     tp_thread *t = &tp_self;
-    tp_storage *s = t->free_list[FREE_SLOT];
+    tp_storage *s = t->free_list[list];
     if (s && atomic_load_explicit(&tp_the_runtime.allocation_fuse, memory_order_relaxed) < 0) {
-        t->free_list[FREE_SLOT] = *(void **)s;
-        t->free_count[FREE_SLOT]--;
+        t->free_list[list] = *(void **)s;
+        t->free_count[list]--;
         tp_count_allocation(1);
         return s;
     }
-    return tp_block_new(sizeof *s);
+    return list == WHOLE ? tp_block_new(WHOLE_BYTES) : tp_alloc(sizeof *s);
 }
 
-static void recycle(tp_storage *s)
+static void recycle(tp_storage *s, int list)
 {
     tp_thread *t = &tp_self;
-    if (TP_WATCHED || t->free_count[FREE_SLOT] >= MOST_FREE) {
-        tp_block_free(s, sizeof *s);
+    if (TP_WATCHED || t->free_count[list] >= MOST_FREE) {
+        if (list == WHOLE)
+            tp_block_free(s, WHOLE_BYTES);
+        else
+            tp_free(s);
         return;
     }
     tp_thread_note_end();
-    *(void **)s = t->free_list[FREE_SLOT];
-    t->free_list[FREE_SLOT] = s;
-    t->free_count[FREE_SLOT]++;
+    *(void **)s = t->free_list[list];
+    t->free_list[list] = s;
+    t->free_count[list]++;
     tp_count_allocation(-1);
 }
 
@@ -53,14 +60,14 @@ static tp_storage *with(tp_storage *s, tp_memory kind, void *data, size_t bytes)
 
 tp_storage *tp_storage_new(size_t bytes)
 {
-    tp_storage *s = fresh();
+    tp_storage *s = fresh(WHOLE);
     if (!s)
         return NULL;
     if (bytes <= TP_SMALL_BYTES)
         return with(s, TP_MEMORY_SMALL, bytes ? s->small : NULL, bytes);
     void *data = tp_block_new(bytes);
     if (!data) {
-        recycle(s);
+        recycle(s, WHOLE);
         return NULL;
     }
     return with(s, TP_MEMORY_BLOCK, data, bytes);
@@ -68,13 +75,13 @@ tp_storage *tp_storage_new(size_t bytes)
 
 tp_storage *tp_storage_new_none(size_t bytes)
 {
-    tp_storage *s = fresh();
+    tp_storage *s = fresh(HEADER);
     return s ? with(s, TP_MEMORY_NONE, NULL, bytes) : NULL;
 }
 
 tp_storage *tp_storage_take_foreign(void *data, size_t bytes, void *owner, void (*release)(void *))
 {
-    tp_storage *s = fresh();
+    tp_storage *s = fresh(WHOLE);
     if (!s) {
         if (release)
             release(owner);
@@ -99,7 +106,7 @@ static void drop_data(tp_storage *s)
 void tp_storage_free(tp_storage *s)
 {
     drop_data(s);
-    recycle(s);
+    recycle(s, s->kind == TP_MEMORY_NONE ? HEADER : WHOLE);
 }
 
 bool tp_storage_resize(tp_storage *s, size_t bytes)

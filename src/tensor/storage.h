@@ -4,7 +4,7 @@
  * every in-place write; the tape compares it to notice that a saved value has changed since.
  * Always: data we allocate is 64-byte aligned, borrowed memory only to its element; NULL when bytes == 0 or kind is NONE.
  *
- *     ┌ header, 64 bytes ┐┌ small data, 64 bytes ┐      a 2x2 tensor needs no second allocation
+ *     ┌ header, 64 bytes ┐┌ small data, 64 bytes ┐      a 2x2 tensor needs no second allocation; NONE is the header alone
  */
 #ifndef TP_TENSOR_STORAGE_H
 #define TP_TENSOR_STORAGE_H
@@ -32,7 +32,8 @@ typedef struct tp_storage {
     void      (*release)(void *owner);
     void       *owner;          /* counted through release, may be NULL */
     void       *wrapper;        /* borrowed: the Python object of this storage, may be NULL */
-    _Alignas(64) char small[TP_SMALL_BYTES];
+    void       *unused;         /* `small` begins at 64 */
+    char        small[];        /* TP_SMALL_BYTES; there unless kind is NONE, which it is from the beginning or never */
 } tp_storage;
 
 TP_API TP_CHECK tp_storage *tp_storage_new(size_t bytes);           /* contents undefined */

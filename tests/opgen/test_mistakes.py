@@ -11,6 +11,7 @@ MISTAKES = [
     ("op f(Tensor self) -> Tensor\n    also    copy\n    like    opaque\n", "x.op:1: 'also copy' belongs to a view"),
     ("op f(Tensor self) -> Tensor\n    also    named g without out\n    like    opaque\n", "x.op:1: named g without 'out': there is none"),
     ("op f(Tensor self) -> Tensor\n    also    named g(a, b)\n    like    opaque\n", "x.op:1: named g: 2 names for 1 arguments"),
+    ("op f(Tensor[] self) -> Tensor[]\n    each    g(self)\n", "x.op:2: each g: no such op"),
     ("    like view\n", "x.op:1: a column without an entry"),
     ("op f(Tensor self) -> Tensor\n    core\n  core\n", "x.op:3: this line is indented less than the columns before it"),
     (HEAD + "    expr    self < alpha < 2\n", "x.op:4: comparisons do not chain, found '<'"),

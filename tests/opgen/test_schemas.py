@@ -29,6 +29,8 @@ VARIANTS = [
         "add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
         "add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)",
         "add.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)"]),
+    ("_foreach_sin(Tensor[] self) -> Tensor[]", "inplace, out", [
+        "_foreach_sin_(Tensor(a!)[] self) -> ()", "_foreach_sin.out(Tensor[] self, *, Tensor(a!)[] out) -> ()"]),
     ("sin(Tensor self) -> Tensor", "inplace, out", [
         "sin_(Tensor(a!) self) -> Tensor(a!)", "sin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"]),
     ("sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", "out as sort.values", [

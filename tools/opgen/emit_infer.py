@@ -6,11 +6,11 @@ from .emit_text import Body, function, quote, used_prelude
 from .model import names_in
 
 GROUPS = {"float": "TP_ANY_FLOAT", "complex": "TP_ANY_COMPLEX", "integral": "TP_ANY_INTEGRAL", "bool": "TP_ANY_BOOL",
-          "half": "TP_ANY_HALF", "i64": "1 << TP_i64", "real": "TP_ANY_FLOAT | TP_ANY_INTEGRAL"}
+          "half": "TP_ANY_HALF", "real": "TP_ANY_FLOAT | TP_ANY_INTEGRAL"}
 
 
 def group_mask(column):
-    return " | ".join(GROUPS[g] for g in column.data["groups"])
+    return " | ".join(GROUPS.get(g, f"1 << TP_{g}") for g in column.data["groups"])
 
 
 def pointwise_dtypes(column):
@@ -137,7 +137,13 @@ class Rules(Sizes):
         return not self.symbolic and any(isinstance(n, Call) and n.name == "fresh" for e in lets for n in walk(e))
 
     def strides(self, i, node, prefix):
-        if isinstance(node, Like):
+        if isinstance(node, Cond) and any(isinstance(side, (Like, Order, Call)) for side in (node.yes, node.no)):
+            self.body.open(f"if ({bare(self.as_bool(self.compile(node.test), node.test))})")
+            self.strides(i, node.yes, prefix)
+            self.body.otherwise()
+            self.strides(i, node.no, prefix)
+            self.body.close()
+        elif isinstance(node, Like):
             v = self.compile(node.of)
             if v.kind == "tensors":
                 self.body.add(f"{prefix}_like_list(&out[{i}], {v.text});")
@@ -187,7 +193,8 @@ def result_exprs(model):
 
 def has_infer(model):
     exprs = result_exprs(model)
-    return bool(exprs) and all(is_tensor_rule(e) for e in exprs)
+    nothing = bool(model.column("kernel")) and not model.schema.results
+    return (bool(exprs) or nothing) and all(is_tensor_rule(e) for e in exprs)
 
 
 def is_tensor_rule(e):
@@ -218,7 +225,7 @@ def emit_infer(model, world, symbol, symbolic=False):
     kind = "tp_sym_geometry" if symbolic else "tp_geometry"
     name = f"{symbol}_infer{'_sym' if symbolic else ''}"
     head = f"static bool {name}(const tp_op *op, const tp_value *arg, {kind} *out)"
-    return name, finish(head, sizes, ["return !bad;" if sizes.uses_bad else "return true;"], ["(void)op;"])
+    return name, finish(head, sizes, ["return !bad;" if sizes.uses_bad else "return true;"], ["(void)op;"] if exprs else ["(void)op, (void)arg, (void)out;"])
 
 
 def emit_check(model, world, symbol):

@@ -142,7 +142,7 @@ class Tables:
     def literal(self, node, type):
         """A literal of a try row, as the constant of its kind."""
         if isinstance(node, List):
-            items = tuple(Default("int" if isinstance(i.value, int) else "float", i.value) for i in node.items)
+            items = tuple(Default("bool" if isinstance(i.value, bool) else "int" if isinstance(i.value, int) else "float", i.value) for i in node.items)
             return f"{{ .tag = TP_LIST, .list = (tp_list *){self.list_constant(type, items)} }}"
         if not isinstance(node, Literal):
             raise Mistake(node.where, "a sample is a tensor, of(…), a name or a literal")
@@ -260,7 +260,7 @@ class Tables:
             return "tp_run_kernel" if kernel.data["if"] is None else f"{(op.base or op).symbol}_run"
         if (model.kind == "view" or model.word("view")) and emit_infer.has_infer(model):
             return "tp_run_view"
-        if model.decomps or model.traced:
+        if model.decomps or model.traced or model.column("each"):
             return "tp_run_open"
         return "tp_run_missing"
 
@@ -332,6 +332,20 @@ class Tables:
             fields.append(f".inplace = &tp_op_{op.base.symbol}")
         return fields
 
+    def each_fields(self, op):
+        """The op that is called for each member of the lists, and where its arguments come from."""
+        said = op.entry.column("each")
+        found = self.world.by_full.get("aten::" + said.data["name"] + ("." + said.data["overload"] if said.data["overload"] else ""))
+        if found is None:
+            raise Mistake(said.where, f"each {said.data['name']}: no such op")
+        target = found.twins.get("inplace", found) if op.variant == "inplace" else found
+        places = [-1] * len(target.schema.args)
+        for i, (slot, name) in enumerate(said.data["args"]):
+            places[i if slot is None else found.schema.index(slot)] = op.schema.index(name)
+            if op.schema.index(name) < 0 or slot is not None and found.schema.index(slot) < 0:
+                raise Mistake(said.where, f"each {said.data['name']}: no argument '{slot or name}'")
+        return [f".same_as = &tp_op_{target.symbol}", f".each = (const int8_t[]){{ {', '.join(map(str, places))} }}", ".open = tp_open_each"]
+
     # ---- the struct ----
     def op_struct(self, op, functions):
         """functions: field -> C text, made by the other emitters."""
@@ -358,6 +372,8 @@ class Tables:
             fields.append(f".pointwise = &{base}_pointwise")
         if model.column("reduce"):
             fields.append(f".reducing = &{base}_reducing")
+        if model.column("each"):
+            fields += self.each_fields(op)
         for field, text in functions.items():
             fields.append(f".{field} = {text}")
         if self.run_name(op) == "tp_run_missing":

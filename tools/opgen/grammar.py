@@ -4,6 +4,7 @@ import re
 from .ast import (Attr, Binary, Call, CFun, Column, Cond, Entry, Error, Fn, For, Guarded, Index, Let, Like, List, Literal,
                   Mistake, Name, Order, Slice, Star, Unary, Where)
 from .schema import Arg, Default, Schema, Type
+from .emit_values import DTYPES
 
 TOKEN = re.compile(r"""
     (?P<space>[ \t]+) | (?P<comment>\#.*)
@@ -16,7 +17,7 @@ TOKEN = re.compile(r"""
 KINDS = {"pointwise", "reduction", "scan", "rowwise", "channelwise", "contraction", "window", "indexed", "view", "metadata",
          "random", "factory", "composite", "opaque"}
 CLASSES = {"value", "index", "type", "unimplemented", "linalg", "runtime", "zero_division"}
-DTYPE_GROUPS = {"float", "complex", "real", "integral", "bool", "half", "i64"}
+DTYPE_GROUPS = {"float", "complex", "real", "integral", "bool", "half"}
 CONSTANTS = {"true": True, "false": False, "none": None, "True": True, "False": False, "None": None}
 
 
@@ -281,6 +282,19 @@ class Parser:
                 words.append((word, self.args()[0] if self.peek() == "(" else None))
         return {"kind": kind, "words": words, "if": when}
 
+    def column_each(self):
+        """each NAME[.overload](argument, name = argument …)"""
+        name, overload, args = self.name(), "", []
+        if self.has("."):
+            overload = self.take()
+        self.need("(")
+        while not self.has(")"):
+            word = self.name()
+            args.append((word, self.name()) if self.has("=") else (None, word))
+            if self.peek() != ")":
+                self.need(",")
+        return {"name": name, "overload": overload, "args": args}
+
     def column_dtypes(self):
         out, message = [], None
         while not self.done():
@@ -288,9 +302,9 @@ class Parser:
                 message = self.string()
             else:
                 out.append(self.name())
-                if out[-1] not in DTYPE_GROUPS:
+                if out[-1] not in DTYPE_GROUPS and out[-1] not in DTYPES:
                     self.at -= 1
-                    self.fail("expected one of " + " ".join(sorted(DTYPE_GROUPS)))
+                    self.fail("expected a dtype or one of " + " ".join(sorted(DTYPE_GROUPS)))
         return {"groups": out, "message": message}
 
     def column_numbers(self):

@@ -102,6 +102,8 @@ class EntryModel:
         for c in self.derivs:
             if self.schema.index(c.data["name"]) < 0:
                 raise Mistake(c.where, f"'deriv' names '{c.data['name']}', which is no argument of {self.schema.full}")
+        if self.column("each"):
+            self.kind = "composite"
         if self.exprs and self.kind not in ("pointwise", "random"):
             raise Mistake(self.where, f"an 'expr' belongs to an element-wise op, {self.schema.full} is '{self.kind}'")
 
@@ -212,10 +214,15 @@ def copy_entry(entry, of=None):
     for c in entry.columns:
         if c.word == "result":
             columns.append(Column(c.where, "result", dict(c.data, exprs=[Call(e.where, e.name, e.args[:2], []) for e in c.data["exprs"]])))
-        elif c.word in ("let", "check", "grad", "nograd", "onnx", "try"):
+        elif c.word in ("let", "check", "grad", "onnx"):
+            columns.append(c)
+        elif c.word == "try" and schema.index("stride") < 0:        # strides of any kind show memory between the samples' elements
             columns.append(c)
     if any(c.word == "grad" for c in columns):
         columns.append(Column(w, "jvp", {"linear": True}))
+    else:
+        text = f"derivative for aten::{schema.name}_copy is not implemented"
+        columns.append(Column(w, "grad", {"names": [schema.args[0].name], "special": "error", "text": text}))
     return Entry(w, S.make_copy(schema), columns)
 
 
@@ -249,7 +256,9 @@ class World:
         self.missing = {}           # ops that formulas call and no file defines: name -> first place
 
     def overloads(self, name, space="aten"):
-        return [op for op in self.by_name.get(name, []) if op.schema.space == space]
+        """Ops of a name; one that ATen lacks may be our own (`op taper::name`)."""
+        found = self.by_name.get(name, [])
+        return [op for op in found if op.schema.space == space] or (found if space == "aten" else [])
 
 
 def names_in(node):

@@ -91,7 +91,7 @@ def resolve(world, name, values, keywords, node, forced=None):
     if not candidates:
         return None
     if forced is not None:
-        candidates = [op for op in world.overloads(name) if op.schema.overload == forced]
+        candidates = [op for op in world.overloads(name) if op.schema.overload == ("" if forced == "default" else forced)]
         if not candidates:
             raise Mistake(node.where, f"{name} has no overload '{forced}'")
         if match(candidates[0], values, keywords) is None:

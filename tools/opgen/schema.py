@@ -116,9 +116,9 @@ def letter(i):
 def make_inplace(s, name=None, overload=None):
     first = s.args[0]
     written = replace(first, type=replace(first.type, alias="a", written=True))
-    result = Arg(replace(first.type, alias="a", written=True), "")
+    results = (Arg(written.type, ""),) if not first.type.is_list else ()        # lists of tensors are written, not given back
     return replace(s, name=name or s.name + "_", overload=s.overload if overload is None else overload,
-                   args=(written,) + s.args[1:], results=(result,), result_parens=False)
+                   args=(written,) + s.args[1:], results=results, result_parens=not results)
 
 
 def make_functional(s, name=None, overload=None):

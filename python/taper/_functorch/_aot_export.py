@@ -8,7 +8,7 @@ from ..autograd.grad_mode import enable_grad, no_grad
 from ..fx import GraphModule
 from ..utils import _pytree as pytree
 from . import config
-from .aot_autograd import _as_joint, _Driver, _flat_function, _over_state, _state_of
+from .aot_autograd import _Driver, _flat_function, _joint_module, _over_state, _state_of
 
 _BANNED = "This is currently banned in the aot_export workflow. If you need this functionality, please file a github issue."
 
@@ -62,7 +62,7 @@ class _ExportDriver(_Driver):
         return self.module
 
     def joint(self, graph, constants, primals, tangents, count):
-        self.module = _as_joint(GraphModule(constants, graph), primals, tangents, count)
+        self.module = _joint_module(constants, graph, primals, tangents, count)
         return self.module, 0, 0
 
 

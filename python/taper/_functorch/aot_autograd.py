@@ -109,7 +109,7 @@ class _Driver:
             raise RuntimeError("Metadata mutations are currently not allowed on tensor subclasses")
         if any(x["data"] for x in inputs) and not all(leaf.is_contiguous() for leaf in self.subclasses):
             raise RuntimeError("Mutations on non-contiguous inputs are currently not allowed on tensor subclasses")
-        inner = [id(t.untyped_storage()) for leaf in self.subclasses for t in _inner_tensors(leaf)]
+        inner = [t.untyped_storage()._cdata for leaf in self.subclasses for t in _inner_tensors(leaf)]
         if any(x["data"] for x in inputs) and len(set(inner)) < len(inner):
             self.united("aliased")
 
@@ -143,26 +143,25 @@ class _Driver:
         return self._compile(self.inference_compiler, GraphModule(constants, graph), fakes, "inference")
 
     def joint(self, graph, constants, primals, tangents, count):
-        joint = GraphModule(constants, graph)
-        forward, self.bw_module = self.partition_fn(_as_joint(joint, primals, tangents, count), (primals, tangents), num_fwd_outputs=count)
+        joint = _joint_module(constants, graph, primals, tangents, count)
+        forward, self.bw_module = self.partition_fn(joint, (primals, tangents), num_fwd_outputs=count)
         saved = forward.graph.output_node().args[0][count:]
         sizes = sum(is_sym_node(node) for node in saved)
         return self._compile(self.fw_compiler, forward, primals, "forward"), len(saved) - sizes, sizes
 
     def backward(self):
         module = self.bw_module
-        inputs = [node.meta.get("val") for node in module.graph.find_nodes(op="placeholder")]
+        inputs = [node._val for node in module.graph.find_nodes(op="placeholder")]
         return self._compile(self.bw_compiler, module, inputs, "backward")
 
 
-def _as_joint(module, primals, tangents, count):
+def _joint_module(constants, graph, primals, tangents, count):
     """The joint graph takes two lists, as partitioners know it."""
     _, in_spec = pytree.tree_flatten([primals, tangents])
-    results = module.graph.output_node().args[0]
+    results = graph.output_node().args[0]
     _, out_spec = pytree.tree_flatten((list(results[:count]), list(results[count:])))
-    module.graph._codegen = _PyTreeCodeGen(_PyTreeInfo(["primals", "tangents"], in_spec, out_spec))
-    module.recompile()
-    return module
+    graph._codegen = _PyTreeCodeGen(_PyTreeInfo(["primals", "tangents"], in_spec, out_spec))
+    return GraphModule(constants, graph)
 
 
 # ---- functions and modules ----

@@ -1,16 +1,19 @@
-/* convolution.c - what convolution and pooling ask of their arguments, in PyTorch's words. */
-#include "ops/hooks.h"
+/* convolution.c - what convolution asks of its arguments, in PyTorch's words; padding by name, and complex numbers. */
+#include "ops/rules/rules.h"
 #include "ops/run.h"
-#include "ops/symbolic.h"
 
-static void *fail_sizes(const char *before, const tp_tensor *t, const char *after, int64_t number, const char *end)
+static bool fail_dims(const tp_tensor *input, const tp_tensor *weight)
 {
-    tp_text text = { 0 };
-    for (int i = 0; i < t->ndim; i++)
-        tp_text_add(&text, i ? ", %lld" : "%lld", LL(t->size[i]));
-    tp_fail(TP_ERR_RUNTIME, "%s[%s]%s%lld%s", before, tp_text_read(&text), after, LL(number), end);
-    tp_text_fini(&text);
-    return NULL;
+    tp_syms have = tp_syms_sizes(weight), given = tp_syms_sizes(input);
+    return tp_fail_with(TP_ERR_RUNTIME, "Expected {}-dimensional input for {}-dimensional weight{}, but got {}-dimensional input of size {} instead", 5,
+                        (tp_value[]){ tp_int(weight->ndim), tp_int(weight->ndim), tp_value_of_syms(&have), tp_int(input->ndim), tp_value_of_syms(&given) });
+}
+
+static bool fail_groups(const tp_tensor *weight, int64_t groups)
+{
+    tp_syms have = tp_syms_sizes(weight);
+    return tp_fail_with(TP_ERR_RUNTIME, "Given groups={}, expected weight to be divisible by {} at dimension 0, but got weight of size [{}] instead", 3,
+                        (tp_value[]){ tp_int(groups), tp_int(groups), tp_value_of_syms(&have) });
 }
 
 /* "(2 x 2)": sizes joined by crosses. */
@@ -51,7 +54,8 @@ static bool check_channels(const tp_tensor *input, const tp_tensor *weight, int6
     int64_t wanted = transposed ? weight->size[0] : weight->size[1] * groups;
     bool bad = false;
     tp_sym needed = transposed ? tp_tensor_sym_size(weight, 0) : tp_sym_mul(tp_tensor_sym_size(weight, 1), tp_sym_int(groups));
-    if (asks(tp_sym_eq(tp_tensor_sym_size(input, 1), needed), &bad) || bad)
+    int channel = input->ndim - weight->ndim + 1;
+    if (asks(tp_sym_eq(tp_tensor_sym_size(input, channel), needed), &bad) || bad)
         return !bad;
     tp_text w = { 0 }, x = { 0 };
     for (int i = 0; i < weight->ndim; i++)
@@ -64,7 +68,7 @@ static bool check_channels(const tp_tensor *input, const tp_tensor *weight, int6
     else
         tp_text_add(&mode, "groups=%lld", LL(groups));
     tp_fail(TP_ERR_RUNTIME, "Given %s, weight of size [%s], expected input[%s] to have %lld channels, but got %lld channels instead",
-            tp_text_read(&mode), tp_text_read(&w), tp_text_read(&x), LL(wanted), LL(input->size[1]));
+            tp_text_read(&mode), tp_text_read(&w), tp_text_read(&x), LL(wanted), LL(input->size[channel]));
     tp_text_fini(&mode);
     tp_text_fini(&w);
     tp_text_fini(&x);
@@ -76,10 +80,11 @@ static bool check_kernel_fits(const tp_tensor *input, const tp_tensor *weight, i
     int64_t padded[TP_MAX_DIMS], kernel[TP_MAX_DIMS];
     bool fits = true, bad = false;
     for (int i = 0; i < n; i++) {
-        padded[i] = input->size[i + 2] + 2 * padding[i];
+        int dim = input->ndim - n + i;
+        padded[i] = input->size[dim] + 2 * padding[i];
         kernel[i] = dilation[i] * (weight->size[i + 2] - 1) + 1;
         tp_sym reach = tp_sym_mul(tp_sym_int(dilation[i]), tp_sym_sub(tp_tensor_sym_size(weight, i + 2), tp_sym_int(1)));
-        fits &= asks(tp_sym_gt(tp_sym_add(tp_tensor_sym_size(input, i + 2), tp_sym_int(2 * padding[i])), reach), &bad);
+        fits &= asks(tp_sym_gt(tp_sym_add(tp_tensor_sym_size(input, dim), tp_sym_int(2 * padding[i])), reach), &bad);
     }
     if (fits || bad)
         return !bad;
@@ -105,7 +110,27 @@ static bool check_dtypes(const tp_tensor *input, const tp_tensor *weight, const 
     return true;
 }
 
-TP_HOOK_C(tp_c_convolution)
+/* What is added to a transposed convolution's size must be less than its steps. One dim is named as the second of two. */
+static bool check_output_padding(int n, const int64_t *extra, const int64_t *stride, const int64_t *dilation)
+{
+    static const char *const dim[3] = { "depth", "height", "width" };
+    bool good = true;
+    for (int i = 0; i < n; i++)
+        good &= extra[i] < stride[i] || extra[i] < dilation[i];
+    if (good || n > 3)
+        return true;
+    const struct { const char *name; const int64_t *value; int64_t absent; } row[3] = { { "output_padding", extra, 0 }, { "stride", stride, 1 }, { "dilation", dilation, 1 } };
+    tp_text text = { 0 };
+    for (int k = 0; k < 3; k++)
+        for (int i = n < 2 ? -1 : 0; i < n; i++)
+            tp_text_add(&text, " %s_%s: %lld", row[k].name, dim[3 - n + i], LL(i < 0 ? row[k].absent : row[k].value[i]));
+    tp_fail(TP_ERR_RUNTIME, "output padding must be smaller than either stride or dilation, but got%s", tp_text_read(&text));
+    tp_text_fini(&text);
+    return false;
+}
+
+/* `single`: the input may lack its batch dim. */
+static bool check(const tp_value *arg, bool single)
 {
     const tp_tensor *input = arg[0].tensor, *weight = arg[1].tensor, *bias = tp_as_tensor(arg[2]);
     bool transposed = tp_as_bool(arg[6]);
@@ -131,11 +156,11 @@ TP_HOOK_C(tp_c_convolution)
             return false;
         }
     }
-    if (input->ndim != weight->ndim)
-        return fail_sizes("Expected an input of as many dims as the weight, but got input of size ", input, " and a weight of ", weight->ndim, " dims");
+    if (input->ndim != weight->ndim && !(single && input->ndim == weight->ndim - 1))
+        return fail_dims(input, weight);
     bool bad = false;
     if (!asks(tp_sym_eq(tp_sym_mod(tp_tensor_sym_size(weight, 0), tp_sym_int(groups)), tp_sym_int(0)), &bad))
-        return bad ? false : fail_sizes("Given groups, expected weight to be divisible by it at dimension 0, but got weight of size ", weight, " instead, groups=", groups, "");
+        return bad ? false : fail_groups(weight, groups);
     if (!check_channels(input, weight, groups, transposed))
         return false;
     int64_t outputs = transposed ? weight->size[1] * groups : weight->size[0];
@@ -154,42 +179,116 @@ TP_HOOK_C(tp_c_convolution)
         tp_text_fini(&b);
         return false;
     }
-    return (transposed || check_kernel_fits(input, weight, n, padding, dilation)) && check_dtypes(input, weight, bias, transposed);
+    return (transposed ? check_output_padding(n, extra, stride, dilation) : check_kernel_fits(input, weight, n, padding, dilation)) &&
+           check_dtypes(input, weight, bias, transposed);
 }
 
-/* ---- pooling over two dims ---- */
+TP_HOOK_C(tp_c_convolution) { return check(arg, false); }
+TP_HOOK_C(tp_c_convolution_loop) { return check(arg, true); }
 
-static bool read_pair(tp_value v, int64_t *out)
-{
-    return tp_as_ints(v, out, 2, 2) == 2 && tp_check_representable(tp_scalar_int(out[0]), TP_i32) &&
-           tp_check_representable(tp_scalar_int(out[1]), TP_i32);
-}
+/* ---- padding by name ---- */
 
-static void *fail_pair(const char *what, const char *letter, const int64_t *pair)
+/* arg: input, weight, bias, stride, padding, dilation, groups. "same" pads by dilation * (kernel - 1) in all; what does not
+ * split evenly goes after the input. */
+static bool convolve_by_name(const tp_value *arg, bool complex, tp_value *result)
 {
-    return tp_fail(TP_ERR_RUNTIME, "%s should be greater than zero, but got %sH: %lld %sW: %lld", what, letter, LL(pair[0]), letter, LL(pair[1]));
-}
-
-/* (kernel_size, stride or an empty list, padding, dilation or none) */
-TP_HOOK_C(tp_c_pool2d)
-{
-    int64_t kernel[2], stride[2], padding[2], dilation[2] = { 1, 1 };
-    if (!read_pair(arg[0], kernel) || !read_pair(tp_length(arg[1]) ? arg[1] : arg[0], stride) || !read_pair(arg[2], padding) ||
-        (!tp_is_none(arg[3]) && !read_pair(arg[3], dilation)))
+    const tp_tensor *weight = arg[1].tensor;
+    int n = weight->ndim - 2;
+    tp_scope s = { 0 };
+    bool bad = false, even = true;
+    tp_syms zeros = { .count = n < 0 ? 0 : n }, stride = tp_syms_read(arg[3], n, &bad), dilation = tp_syms_read(arg[5], n, &bad), padding = zeros;
+    tp_syms extra = { .count = 2 * zeros.count };
+    if (n < 1)
+        return tp_fail(TP_ERR_RUNTIME, "weight should have at least three dimensions");
+    for (int i = 0; i < n; i++)
+        zeros.item[i] = padding.item[i] = tp_sym_int(0);
+    tp_value input = arg[0];
+    if (!bad && !strcmp(tp_str_read(arg[4]), "same")) {
+        if (input.tensor->ndim != weight->ndim)
+            return fail_dims(input.tensor, weight);
+        for (int i = 0; i < n && !bad; i++) {
+            if (!tp_guard(tp_sym_eq(stride.item[i < stride.count ? i : 0], tp_sym_int(1)), &bad) && !bad)
+                return tp_fail(TP_ERR_RUNTIME, "padding='same' is not supported for strided convolutions");
+            tp_sym all = tp_sym_mul(dilation.item[i < dilation.count ? i : 0], tp_sym_sub(tp_tensor_sym_size(weight, i + 2), tp_sym_int(1)));
+            padding.item[i] = tp_sym_floordiv(all, tp_sym_int(2));
+            extra.item[2 * (n - 1 - i)] = tp_sym_int(0);
+            extra.item[2 * (n - 1 - i) + 1] = tp_sym_sub(all, tp_sym_add(padding.item[i], padding.item[i]));
+            even &= tp_guard(tp_sym_eq(extra.item[2 * (n - 1 - i) + 1], tp_sym_int(0)), &bad);
+        }
+        if (!even && !bad)
+            input = CALL(constant_pad_nd, input, tp_scope_syms(&s, &extra), tp_int(0));
+    }
+    if (bad) {
+        tp_scope_end(&s);
         return false;
-    if (!stride[0] || !stride[1])
-        return tp_fail(TP_ERR_RUNTIME, "stride should not be zero");
-    for (int i = 0; i < 2; i++)
-        if (padding[i] < 0)
-            return tp_fail(TP_ERR_RUNTIME, "pad must be non-negative, but got pad: %lld", LL(padding[i]));
-    if (2 * padding[0] > kernel[0] || 2 * padding[1] > kernel[1])
-        return tp_fail(TP_ERR_RUNTIME, "pad should be at most half of effective kernel size, but got pad=%lld, kernel_size=%lld and dilation=%lld",
-                       LL(padding[0]), LL(kernel[0]), LL(dilation[0]));
-    if (kernel[0] <= 0 || kernel[1] <= 0)
-        return fail_pair("kernel size", "k", kernel);
-    if (stride[0] < 0 || stride[1] < 0)
-        return fail_pair("stride", "d", stride);
-    if (dilation[0] <= 0 || dilation[1] <= 0)
-        return fail_pair("dilation", "dilation", dilation);
-    return true;
+    }
+    tp_value full[9] = { input, arg[1], arg[2], arg[3], tp_scope_syms(&s, &padding), arg[5], tp_bool(false), tp_scope_syms(&s, &zeros), arg[6] };
+    return tp_rule_done(&s, complex ? tp_scope_piece(&s, tp_d_complex_convolution, full) : tp_scope_call(&s, &tp_op_convolution, full), result);
+}
+
+TP_HOOK_D(tp_d_convolution_mode) { (void)op; return convolve_by_name(arg, false, result); }
+TP_HOOK_D(tp_d_complex_convolution_mode) { (void)op; return convolve_by_name(arg, true, result); }
+
+/* ---- complex numbers ---- */
+
+static tp_value part(tp_scope *scope, tp_value real, int which)
+{
+    return real.tag == TP_TENSOR ? tp_rule_call(scope, &tp_op_select_int, 3, (tp_value[]){ real, tp_int(real.tensor->ndim - 1), tp_int(which) }) : tp_none();
+}
+
+/* arg: those of convolution; an input without its batch dim too. Three real convolutions:
+ * (a + bi)(c + di) = (ac - bd) + ((a + b)(c + d) - ac - bd)i. */
+TP_HOOK_D(tp_d_complex_convolution)
+{
+    tp_scope s = { 0 };
+    tp_value half[3][2], full[3][9], x = arg[0];
+    bool single = x.tensor->ndim == arg[1].tensor->ndim - 1, bias = arg[2].tag == TP_TENSOR;
+    (void)op;
+    if (single)
+        x = CALL(unsqueeze, x, tp_int(0));
+    for (int i = 0; i < 3; i++) {
+        tp_value whole = i ? arg[i] : x, real = i < 2 || bias ? CALL(view_as_real, whole) : tp_none();
+        for (int k = 0; k < 2; k++)
+            half[i][k] = part(&s, real, k);
+    }
+    for (int i = 0; i < 3; i++)
+        memcpy(full[i], arg, sizeof full[i]);
+    for (int i = 0; i < 3; i++) {
+        full[0][i] = half[i][0];
+        full[1][i] = i < 2 ? half[i][1] : tp_none();
+    }
+    tp_value a = s.failed ? tp_none() : tp_scope_call(&s, &tp_op_convolution, full[0]);
+    tp_value b = s.failed ? tp_none() : tp_scope_call(&s, &tp_op_convolution, full[1]);
+    full[2][2] = bias ? CALL(add_Tensor, half[2][0], half[2][1]) : tp_none();
+    full[2][1] = CALL(add_Tensor, half[1][0], half[1][1]);
+    full[2][0] = CALL(add_Tensor, half[0][0], half[0][1]);
+    tp_value c = s.failed ? tp_none() : tp_scope_call(&s, &tp_op_convolution, full[2]);
+    tp_value imaginary = CALL(mul_Scalar, CALL(sub_Tensor, CALL(sub_Tensor, c, a), b), tp_scope_own(&s, tp_value_complex(0, 1)));
+    tp_value y = CALL(add_Tensor, CALL(sub_Tensor, a, b), imaginary);
+    return tp_rule_done(&s, single ? CALL(squeeze_dim, y, tp_int(0)) : y, result);
+}
+
+/* ---- time first, channels last ---- */
+
+/* conv_tbc(self, weight, bias, pad): a product for each tap. */
+TP_HOOK_D(tp_d_conv_tbc)
+{
+    tp_scope s = { 0 };
+    int64_t pad = tp_as_int(arg[3]);
+    tp_sym taps = tp_tensor_sym_size(arg[1].tensor, 0);
+    bool bad = false;
+    int64_t count = tp_sym_fixed(taps, &bad);
+    (void)op;
+    if (bad)
+        return false;
+    tp_sym steps = tp_sym_add(tp_tensor_sym_size(arg[0].tensor, 0), tp_sym_int(2 * pad - count + 1));
+    tp_value padded = CALL(constant_pad_nd, arg[0], tp_scope_list(&s, 6, (tp_value[]){ tp_int(0), tp_int(0), tp_int(0), tp_int(0), tp_int(pad), tp_int(pad) }), tp_int(0));
+    tp_sym batch = tp_tensor_sym_size(arg[0].tensor, 1), in = tp_tensor_sym_size(arg[0].tensor, 2), out = tp_tensor_sym_size(arg[1].tensor, 2);
+    tp_syms rows = { 2, { tp_sym_mul(steps, batch), in } }, size = { 3, { steps, batch, out } };
+    tp_value sum = arg[2];
+    for (int64_t k = 0; k < count && !s.failed; k++) {
+        tp_value part = CALL(slice_Tensor, padded, tp_int(0), tp_int(k), tp_of_sym(tp_sym_add(steps, tp_sym_int(k))));
+        sum = CALL(addmm, sum, CALL(reshape, part, tp_scope_syms(&s, &rows)), CALL(select_int, arg[1], tp_int(0), tp_int(k)));
+    }
+    return tp_rule_done(&s, CALL(view, sum, tp_scope_syms(&s, &size)), result);
 }

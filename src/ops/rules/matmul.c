@@ -4,6 +4,7 @@
  * operand, or when a gradient is wanted, because then the gradient of the smaller one is one product too instead of a
  * batch and a sum. */
 #include "ops/dispatch.h"
+#include "ops/rules/matrices.h"
 #include "ops/rules/rules.h"
 #include "ops/symbolic.h"
 

@@ -17,7 +17,7 @@ _ROUTINES = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, ty
 
 
 def is_sym_node(node):
-    return "val" in node.meta and isinstance(node.meta["val"], (_C.SymInt, _C.SymFloat, _C.SymBool))
+    return isinstance(node._val, (_C.SymInt, _C.SymFloat, _C.SymBool))
 
 
 def _unwrapped(function):

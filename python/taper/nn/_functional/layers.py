@@ -99,7 +99,7 @@ def _check_bag(mode, scale_grad_by_freq, sparse, per_sample_weights):
 
 
 def _verify_batch_size(size):
-    if math.prod(size) == size[1]:
+    if math.prod((size[0], *size[2:])) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {size}")
 
 
@@ -321,6 +321,20 @@ def affine_grid(theta, size, align_corners=None):
             stacklevel=2,
         )
         align_corners = False
+    if not theta.is_floating_point():
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    if len(size) not in (4, 5):
+        raise NotImplementedError(
+            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. "
+            f"Got size {size}."
+        )
+    dims = len(size) - 2
+    if theta.dim() != 3 or tuple(theta.shape[-2:]) != (dims, dims + 1):
+        raise ValueError(
+            f"Expected a batch of {dims}D affine matrices of shape Nx{dims}x{dims + 1} for size {size}. Got {theta.shape}."
+        )
+    if min(size) <= 0:
+        raise ValueError(f"Expected non-zero, positive output size. Got {size}")
     return torch.affine_grid_generator(theta, size, align_corners)
 
 
