@@ -149,16 +149,31 @@ def unravel_index(indices, shape):
     return tuple(indices.div(step, rounding_mode="floor") % n for step, n in zip(inner, shape))
 
 
+@_overridable
 def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     """The norm of a vector or matrix, by linalg's ops."""
-    order = 2.0 if p in ("fro", None) else p
-    if isinstance(order, str) and order != "nuc":
-        raise RuntimeError(f"linalg.matrix_norm: Order {order} not supported.")
-    if order == "nuc":
-        raise NotImplementedError("norm(p='nuc') is not implemented in Taper yet")
-    if dim is not None and isinstance(dim, int):
-        dim = [dim]
-    return _C._linalg.linalg_vector_norm(input, order, dim, keepdim, dtype=dtype)
+    dims = [dim] if isinstance(dim, int) else dim
+    given = {} if out is None else {"out": out}
+    if isinstance(p, str) and not (p == "fro" and (dims is None or len(dims) <= 2)):
+        return _C._linalg.linalg_matrix_norm(input, p, range(input.dim()) if dims is None else dims, keepdim, dtype=dtype, **given)
+    return _C._linalg.linalg_vector_norm(input, 2 if p in ("fro", None) else p, dims, keepdim, dtype=dtype, **given)
+
+
+_COMPUTE_MODES = {"use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": 1, "donot_use_mm_for_euclid_dist": 2}
+
+
+@_overridable
+def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
+    """Distances of all pairs of rows."""
+    if compute_mode not in _COMPUTE_MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    return _ops.cdist(x1, x2, p, _COMPUTE_MODES[compute_mode])
+
+
+@_overridable
+def lu(A, pivot=True, get_infos=False):
+    made = _C._VariableFunctions._lu_with_info(A, pivot, not get_infos)
+    return (made.LU, made.pivots, made.info) if get_infos else (made.LU, made.pivots)
 
 
 def split(tensor, split_size_or_sections, dim=0):

@@ -8,6 +8,7 @@
 #include "kernels/dense.h"
 #include "kernels/element.h"
 #include "kernels/index_plan.h"
+#include "kernels/nonzero.h"
 
 /* One side is x, seen through the plan; the other a tensor of the result's shape (strides 0 where values broadcast). */
 typedef struct work {
@@ -146,7 +147,9 @@ static void run(work *w, const tp_tensor *other)
 TP_HOOK_K(tp_k_index)
 {
     tp_index_plan plan;
-    const tp_tensor *self = arg[0].tensor;
+    const tp_tensor *self = arg[0].tensor, *mask = tp_index_mask(self, arg[1]);
+    if (mask && out[0] && tp_tensor_is_contiguous(out[0]))      /* its sizes come from the shape rule, which has checked the mask */
+        return tp_mask_select(self, mask, out);
     if (!tp_index_plan_init(&plan, self, arg[1]))
         return false;
     int ndim = plan.outer_ndim + plan.place_ndim + plan.inner_ndim;

@@ -208,10 +208,21 @@ void tp_index_plan_fini(tp_index_plan *p)
     p->offset = NULL;
 }
 
+const tp_tensor *tp_index_mask(const tp_tensor *x, tp_value indices)
+{
+    const tp_tensor *t = tp_length(indices) == 1 ? tp_as_tensor(indices.list->item[0]) : NULL;
+    return t && is_mask(t) && t->ndim == x->ndim && x->ndim ? t : NULL;
+}
+
 bool tp_index_shape(const tp_tensor *x, tp_value indices, int *ndim, int64_t *size)
 {
     expanded e;
     tp_index_plan p;
+    const tp_tensor *mask = tp_index_mask(x, indices);
+    if (mask) {
+        *ndim = 1;
+        return check_mask(mask, x, 0) && tp_count_nonzero(mask, size);
+    }
     bool ok = expand(&e, x, indices) && lay_out(&p, &e, x);
     expanded_fini(&e);
     if (ok) {

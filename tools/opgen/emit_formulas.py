@@ -202,6 +202,8 @@ class Backward(Tensors):
 
     def bound_attr(self, node):
         name = node.of.name
+        if name == "arg" and node.args is None and self.schema.index(node.name) >= 0:
+            return self.argument(self.schema.index(node.name))
         if name == "g" and self.lookup("g") is None:
             i = self.gradient_index(Attr(node.where, node.of, node.name))
             if i is not None and node.args is None:

@@ -139,8 +139,9 @@ def make_out(s, name=None, overload=None, names=None):
     for i, r in enumerate(s.results):
         type = replace(r.type, alias=letter(i), written=True)
         outs.append(Arg(type, names[i], None, True))
-        if not r.type.is_list:
-            results.append(Arg(type, r.name))
+        results.append(Arg(type, r.name))
+    if any(r.type.is_list for r in s.results):         # a list is written where it stands and not given back
+        results = []
     return replace(s, name=name or s.name, overload=overload, args=s.args + tuple(outs), results=tuple(results))
 
 

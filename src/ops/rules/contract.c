@@ -170,32 +170,6 @@ TP_HOOK_D(tp_d_multi_dot)
     return tp_rule_done(&s, CALL(view, chain(&s, x, split, 0, n - 1), tp_scope_syms(&s, &shape)), result);
 }
 
-/* ---- linalg_matrix_power(self, n), n >= 0: by squares ---- */
-TP_HOOK_D(tp_d_matrix_power)
-{
-    tp_scope s = { 0 };
-    int64_t n = tp_as_int(arg[1]);
-    tp_tensor *self = arg[0].tensor;
-    (void)op;
-    if (n == 0) {
-        tp_value copy = CALL(clone, arg[0], tp_of_format(TP_FORMAT_CONTIGUOUS));
-        tp_value one = CALL(eye, tp_of_sym(tp_tensor_sym_size(self, self->ndim - 1)), tp_of_dtype((tp_dtype)self->dtype), (tp_value){ .tag = TP_LAYOUT },
-                            tp_of_device(self->device));
-        return tp_rule_done(&s, CALL(copy_, copy, one), result);
-    }
-    if (n == 1)
-        return tp_rule_done(&s, CALL(clone, arg[0]), result);
-    if (n == 3)
-        return tp_rule_done(&s, CALL(matmul, CALL(matmul, arg[0], arg[0]), arg[0]), result);
-    tp_value square = tp_none(), made = tp_none();
-    for (; n > 0 && !s.failed; n /= 2) {
-        square = tp_is_none(square) ? arg[0] : CALL(matmul, square, square);
-        if (n % 2)
-            made = tp_is_none(made) ? square : CALL(matmul, made, square);
-    }
-    return tp_rule_done(&s, made, result);
-}
-
 /* ---- sums with factors ---- */
 static tp_value times(tp_scope *scope, tp_value x, tp_value factor)
 {

@@ -92,7 +92,7 @@ def _check_bag(mode, scale_grad_by_freq, sparse, per_sample_weights):
 
 
 def _verify_batch_size(size):
-    if math.prod(size) == size[1]:
+    if math.prod((size[0], *size[2:])) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {size}")
 
 
