@@ -46,7 +46,7 @@ tp_value tp_rule_sum_product(tp_scope *s, tp_value a, tp_value b, uint64_t sums,
 /* The tape is above this folder; its key on the tensor says as much as is needed here. */
 static inline bool tp_wants_gradient(const tp_tensor *t)
 {
-    return tp_self.grad_mode && (t->keys & TP_LAYER_BIT(TP_LAYER_GRAD));
+    return t && tp_self.grad_mode && (t->keys & TP_LAYER_BIT(TP_LAYER_GRAD));
 }
 
 /* Ends a rule of one result. */
