@@ -32,9 +32,6 @@ static tp_value multiply_up(tp_scope *s, const through *t, tp_value to, tp_value
     return tp_rule_call(s, t->reduce, 6, (tp_value[]){ to, t->dim, t->index, x, tp_scope_text(s, "prod"), t->include_self });
 }
 
-#define RUN(op, ...) \
-    tp_rule_call(scope, &tp_op_##op, sizeof((tp_value[]){ __VA_ARGS__ }) / sizeof(tp_value), (tp_value[]){ __VA_ARGS__ })
-
 static tp_value as_numbers(tp_scope *scope, tp_value mask, tp_value like)
 {
     return scope->failed ? tp_none() : RUN(_to_copy, mask, tp_of_dtype((tp_dtype)like.tensor->dtype));
