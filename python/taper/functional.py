@@ -149,19 +149,29 @@ def unravel_index(indices, shape):
     return tuple(indices.div(step, rounding_mode="floor") % n for step, n in zip(inner, shape))
 
 
+@_overridable
 def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     """The norm of a vector or matrix, by linalg's ops."""
-    if _C._has_torch_function_unary(input):
-        return _C._handle_torch_function(norm, (input,), input, p=p, dim=dim, keepdim=keepdim, out=out, dtype=dtype)
-    dim = [dim] if isinstance(dim, int) else dim
-    if isinstance(p, str) and p != "fro":
-        return _C._linalg.linalg_matrix_norm(input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
-    return _C._linalg.linalg_vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype, out=out)
+    dims = [dim] if isinstance(dim, int) else dim
+    given = {} if out is None else {"out": out}
+    if isinstance(p, str) and not (p == "fro" and (dims is None or len(dims) <= 2)):
+        return _C._linalg.linalg_matrix_norm(input, p, range(input.dim()) if dims is None else dims, keepdim, dtype=dtype, **given)
+    return _C._linalg.linalg_vector_norm(input, 2 if p in ("fro", None) else p, dims, keepdim, dtype=dtype, **given)
 
 
+_COMPUTE_MODES = {"use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": 1, "donot_use_mm_for_euclid_dist": 2}
+
+
+@_overridable
+def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
+    """Distances of all pairs of rows."""
+    if compute_mode not in _COMPUTE_MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    return _ops.cdist(x1, x2, p, _COMPUTE_MODES[compute_mode])
+
+
+@_overridable
 def lu(A, pivot=True, get_infos=False):
-    if _C._has_torch_function_unary(A):
-        return _C._handle_torch_function(lu, (A,), A, pivot=pivot, get_infos=get_infos)
     made = _C._VariableFunctions._lu_with_info(A, pivot, not get_infos)
     return (made.LU, made.pivots, made.info) if get_infos else (made.LU, made.pivots)
 

@@ -1,4 +1,4 @@
-/* arrange.c - elements in another order: flip, roll, repeat, tril, triu, shuffled channels and pixels; windows summed.
+/* arrange.c - elements in another order: flip, roll, repeat, tril, triu; windows summed.
  *
  * flip and repeat are copies through views with other strides; a negative stride is seen only by the tile loop. */
 #include <string.h>

@@ -63,7 +63,7 @@ static bool run(const tp_value *arg, const tp_tensor *image, const tp_tensor *fr
         return false;
     for (int i = 0; i < 2; i++)
         w.made[i] = (w.size[i] + 2 * w.padding[i] - w.dilation[i] * (w.kernel[i] - 1) - 1) / w.stride[i] + 1;
-    w.planes = w.size[0] * w.size[1] ? image->numel / (w.size[0] * w.size[1]) : 0;
+    w.planes = w.size[0] * w.size[1] > 0 ? image->numel / (w.size[0] * w.size[1]) : 0;
     tp_tensor *source = tp_dense(from, d), *target = source ? tp_dense_out(to, d) : NULL;
     bool ok = target != NULL;
     if (ok) {

@@ -30,7 +30,7 @@ static void forward_row(const work *w, int64_t i)
     void *y = tp_row_at(r, w->y, i * n);
     tp_row_number mean = tp_row_make(r, tp_row_sum(r, n, x) / (double)n);
     double variance = tp_row_deviation(r, n, tp_row_get(r, &mean), x) / (double)n;
-    tp_row_number rstd = tp_row_make(r, 1 / sqrt(variance + w->eps));
+    tp_row_number rstd = tp_row_make(r, tp_row_rstd(r, variance, w->eps));
     tp_row_put(r, tp_row_at(r, w->mean, i), tp_row_get(r, &mean));
     tp_row_put(r, tp_row_at(r, w->rstd, i), tp_row_get(r, &rstd));
     tp_row_normalise(r, n, y, x, &mean, &rstd, w->w, w->b);

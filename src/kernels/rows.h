@@ -6,6 +6,7 @@
 #ifndef TP_KERNELS_ROWS_H
 #define TP_KERNELS_ROWS_H
 
+#include <math.h>
 #include <string.h>
 
 #include "base/runtime.h"
@@ -131,6 +132,12 @@ static inline double tp_row_max(const tp_row *r, int64_t n, const void *row)
     if (n > TP_SHORT_ROW)
         return tp_row_fold(r, TP_FOLD_MAX, n, row);
     return r->bytes == 8 ? tp_short_max_f64(n, row) : (double)tp_short_max_f32(n, row);
+}
+
+/* 1 / sqrt(variance + eps), each step in the row's type: so does PyTorch, and gradients of rows without variance show it. */
+static inline double tp_row_rstd(const tp_row *r, double variance, double eps)
+{
+    return r->bytes == 8 ? 1 / sqrt(variance + eps) : (double)(1 / sqrtf((float)variance + (float)eps));
 }
 
 /* The sum of (x - mean)². A tile at a time, for that is what the primitive takes. */

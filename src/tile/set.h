@@ -32,6 +32,7 @@ enum { TP_FOLD_SUM, TP_FOLD_PROD, TP_FOLD_MAX, TP_FOLD_MIN, TP_FOLD_COUNT };
 
 typedef struct tp_tile_set {
     const tp_tile_forms *step[TP_COMPUTE_COUNT];                        /* by tp_prim */
+    const tp_tile_forms *logic;                                         /* by tp_prim, on bytes of b8; few have it */
     tp_convert_fn *const (*load)[TP_COMPUTE_COUNT];                           /* by storage type, by compute type */
     tp_convert_fn *const (*store)[TP_DTYPE_COUNT];                            /* by compute type, by storage type */
     tp_move_fn *const *move;                                            /* by log2 of the element's bytes, 0 to 4 */

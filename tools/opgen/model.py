@@ -255,7 +255,9 @@ class World:
         self.missing = {}           # ops that formulas call and no file defines: name -> first place
 
     def overloads(self, name, space="aten"):
-        return [op for op in self.by_name.get(name, []) if op.schema.space == space]
+        """Ops of a name; one that ATen lacks may be our own (`op taper::name`)."""
+        found = self.by_name.get(name, [])
+        return [op for op in found if op.schema.space == space] or (found if space == "aten" else [])
 
 
 def names_in(node):

@@ -53,29 +53,41 @@ static bool check_matrix_norm(const tp_tensor *a, tp_value dims, int64_t *dim, t
     return true;
 }
 
-/* By singular values: the two dims go to the end, and back when they are kept. `fold`: NULL sums them. */
-static tp_value norm_by_values(tp_scope *s, tp_value a, const int64_t *dim, bool keepdim, tp_value dtype, const tp_op *fold)
+/* The largest (or, below 0, smallest) along a dim; of no elements the largest is 0. */
+static tp_value extreme(tp_scope *scope, tp_value x, int64_t dim, bool keepdim, double order)
+{
+    tp_value at = tp_int(dim), dims = tp_scope_list(scope, 1, &at);
+    if (scope->failed || order < 0 || tp_fixed_size(x, (int)dim) > 0)
+        return order > 0 ? RUN(amax, x, dims, tp_bool(keepdim)) : RUN(amin, x, dims, tp_bool(keepdim));
+    bool bad = false;
+    tp_ints reduce = { .count = 1, .item = { dim } };
+    tp_syms have = tp_syms_sizes(x.tensor), size = tp_syms_reduced(&have, &reduce, keepdim, &bad);
+    return RUN(zeros, tp_scope_syms(scope, &size), tp_of_dtype((tp_dtype)x.tensor->dtype), (tp_value){ .tag = TP_LAYOUT }, tp_of_device(x.tensor->device));
+}
+
+/* By singular values: the two dims go to the end, and back when they are kept. Order 0 sums them. */
+static tp_value norm_by_values(tp_scope *scope, tp_value a, const int64_t *dim, bool keepdim, tp_value dtype, double order)
 {
     int ndim = a.tensor->ndim, at = 0;
-    tp_value order[TP_MAX_DIMS], back[TP_MAX_DIMS], last = tp_int(-1);
+    tp_value places[TP_MAX_DIMS], back[TP_MAX_DIMS], last = tp_int(-1);
     for (int i = 0; i < ndim; i++)
         if (i != dim[0] && i != dim[1])
-            order[at++] = tp_int(i);
-    order[at++] = tp_int(dim[0]);
-    order[at] = tp_int(dim[1]);
+            places[at++] = tp_int(i);
+    places[at++] = tp_int(dim[0]);
+    places[at] = tp_int(dim[1]);
     for (int i = 0; i < ndim; i++)
-        back[order[i].i] = tp_int(i);
+        back[places[i].i] = tp_int(i);
     if (dtype.tag != TP_NONE)
-        a = tp_of_tensor(tp_scope_to_dtype(s, a.tensor, tp_dtype_read(dtype)));
-    tp_value values = RUN(linalg_svdvals, RUN(permute, a, tp_scope_list(s, ndim, order)));
-    tp_value x = tp_rule_call(s, fold ? fold : &tp_op_sum_dim_IntList, 3, (tp_value[]){ values, tp_scope_list(s, 1, &last), tp_bool(keepdim) });
-    return keepdim ? RUN(permute, RUN(unsqueeze, x, tp_int(-1)), tp_scope_list(s, ndim, back)) : x;
+        a = tp_of_tensor(tp_scope_to_dtype(scope, a.tensor, tp_dtype_read(dtype)));
+    tp_value values = RUN(linalg_svdvals, RUN(permute, a, tp_scope_list(scope, ndim, places)));
+    tp_value x = order == 0 ? RUN(sum_dim_IntList, values, tp_scope_list(scope, 1, &last), tp_bool(keepdim)) : extreme(scope, values, -1, keepdim, order);
+    return keepdim ? RUN(permute, RUN(unsqueeze, x, tp_int(-1)), tp_scope_list(scope, ndim, back)) : x;
 }
 
 /* arg: self, ord, dim, keepdim, dtype */
 TP_HOOK_D(tp_d_linalg_matrix_norm)
 {
-    tp_scope scope = { 0 }, *s = &scope;
+    tp_scope own = { 0 }, *scope = &own;
     tp_tensor *a = arg[0].tensor;
     double order = tp_as_double(arg[1]), size = fabs(order);
     bool keepdim = tp_as_bool(arg[3]);
@@ -87,19 +99,18 @@ TP_HOOK_D(tp_d_linalg_matrix_norm)
     }
     if (!check_matrix_norm(a, arg[2], dim, arg[4], size == 2))
         return false;
-    const tp_op *fold = order > 0 ? &tp_op_amax : &tp_op_amin;
     if (size == 2)
-        return tp_rule_done(s, norm_by_values(s, arg[0], dim, keepdim, arg[4], fold), result);
+        return tp_rule_done(scope, norm_by_values(scope, arg[0], dim, keepdim, arg[4], order), result);
     int64_t along = dim[size == 1 ? 0 : 1], then = dim[size == 1 ? 1 : 0];
     then -= !keepdim && along < then;
-    tp_value first = tp_int(along), second = tp_int(then);
-    tp_value sums = RUN(linalg_vector_norm, arg[0], tp_float(1), tp_scope_list(s, 1, &first), tp_bool(keepdim), arg[4]);
-    return tp_rule_done(s, tp_rule_call(s, fold, 3, (tp_value[]){ sums, tp_scope_list(s, 1, &second), tp_bool(keepdim) }), result);
+    tp_value first = tp_int(along);
+    tp_value sums = RUN(linalg_vector_norm, arg[0], tp_float(1), tp_scope_list(scope, 1, &first), tp_bool(keepdim), arg[4]);
+    return tp_rule_done(scope, extreme(scope, sums, then, keepdim, order), result);
 }
 
 TP_HOOK_D(tp_d_linalg_matrix_norm_str)
 {
-    tp_scope scope = { 0 }, *s = &scope;
+    tp_scope own = { 0 }, *scope = &own;
     const char *order = tp_str_read(arg[1]);
     bool nuclear = strcmp(order, "nuc") == 0, keepdim = tp_as_bool(arg[3]);
     int64_t dim[2];
@@ -109,22 +120,22 @@ TP_HOOK_D(tp_d_linalg_matrix_norm_str)
     if (!check_matrix_norm(arg[0].tensor, arg[2], dim, arg[4], nuclear))
         return false;
     if (nuclear)
-        return tp_rule_done(s, norm_by_values(s, arg[0], dim, keepdim, arg[4], NULL), result);
+        return tp_rule_done(scope, norm_by_values(scope, arg[0], dim, keepdim, arg[4], 0), result);
     tp_value dims[2] = { tp_int(dim[0]), tp_int(dim[1]) };
-    return tp_rule_done(s, RUN(linalg_vector_norm, arg[0], tp_int(2), tp_scope_list(s, 2, dims), arg[3], arg[4]), result);
+    return tp_rule_done(scope, RUN(linalg_vector_norm, arg[0], tp_int(2), tp_scope_list(scope, 2, dims), arg[3], arg[4]), result);
 }
 
 /* ---- condition ---- */
 
 /* |A| |A^-1|; a singular matrix has an infinite inverse. */
-static tp_value condition_by_inverse(tp_scope *s, tp_value a, const tp_op *norm, tp_value order)
+static tp_value condition_by_inverse(tp_scope *scope, tp_value a, const tp_op *norm, tp_value order)
 {
-    tp_value made = tp_scope_call_all(s, &tp_op_linalg_inv_ex, (tp_value[]){ a, tp_bool(false) });
-    if (s->failed)
+    tp_value made = tp_scope_call_all(scope, &tp_op_linalg_inv_ex, (tp_value[]){ a, tp_bool(false) });
+    if (scope->failed)
         return tp_none();
     tp_value info = RUN(unsqueeze_, RUN(unsqueeze_, made.list->item[1], tp_int(-1)), tp_int(-1));
     tp_value inverse = RUN(masked_fill__Scalar, made.list->item[0], RUN(gt_Scalar, info, tp_int(0)), tp_float(INFINITY));
-    tp_value of_a = tp_rule_call(s, norm, 2, (tp_value[]){ a, order }), of_inverse = tp_rule_call(s, norm, 2, (tp_value[]){ inverse, order });
+    tp_value of_a = tp_rule_call(scope, norm, 2, (tp_value[]){ a, order }), of_inverse = tp_rule_call(scope, norm, 2, (tp_value[]){ inverse, order });
     tp_value product = RUN(mul_Tensor, of_a, of_inverse);
     return RUN(nan_to_num_, product, tp_float(INFINITY), tp_float(INFINITY), tp_float(-INFINITY));
 }
@@ -132,9 +143,9 @@ static tp_value condition_by_inverse(tp_scope *s, tp_value a, const tp_op *norm,
 /* arg: self, p (none, a number or a text) */
 TP_HOOK_D(tp_d_linalg_cond)
 {
-    tp_scope scope = { 0 }, *s = &scope;
+    tp_scope own = { 0 }, *scope = &own;
     tp_tensor *a = arg[0].tensor;
-    int64_t m = a->size[a->ndim - 2], n = a->size[a->ndim - 1], k = m < n ? m : n;
+    int64_t m = tp_rows_of(arg[0]), n = tp_columns_of(arg[0]), k = m < n ? m : n;
     double p = arg[1].tag == TP_NONE ? 2 : arg[1].tag == TP_STRING ? 0 : tp_as_double(arg[1]);
     tp_value last = tp_int(-1), made;
     (void)op;
@@ -142,41 +153,42 @@ TP_HOOK_D(tp_d_linalg_cond)
         tp_value text[1] = { tp_value_ref(arg[1]) };
         return tp_fail_with(TP_ERR_RUNTIME, "linalg.cond got an invalid norm type: {}", 1, text);
     }
-    if (arg[1].tag != TP_STRING && fabs(p) != 2 && m != n) {
+    if (arg[1].tag != TP_STRING && fabs(p) != 2 && m != n && !tp_is_empty(a)) {
         tp_value text[3] = { tp_value_ref(arg[1]), tp_int(m), tp_int(n) };
         return tp_fail_with(TP_ERR_RUNTIME, "linalg.cond(ord={}): A must be batches of square matrices, but they are {} by {} matrices", 3, text);
     }
-    if (a->numel == 0) {
-        tp_ints batch = tp_ints_sizes(a);
+    if (tp_is_empty(a)) {
+        tp_syms batch = tp_syms_sizes(a);
         batch.count -= 2;
-        made = RUN(zeros, tp_scope_ints(s, &batch), tp_of_dtype(tp_dtype_to_real((tp_dtype)a->dtype)));
+        made = RUN(zeros, tp_scope_syms(scope, &batch), tp_of_dtype(tp_dtype_to_real((tp_dtype)a->dtype)), (tp_value){ .tag = TP_LAYOUT }, tp_of_device(a->device));
     } else if (fabs(p) == 2) {
         tp_value values = RUN(linalg_svdvals, arg[0]);
-        tp_value high = tp_narrowed(s, values, -1, 0, 1), low = tp_narrowed(s, values, -1, k - 1, k);
+        tp_value high = tp_narrowed(scope, values, -1, 0, 1), low = tp_narrowed(scope, values, -1, k - 1, k);
         made = RUN(squeeze_dim, p > 0 ? RUN(div_Tensor, high, low) : RUN(div_Tensor, low, high), last);
     } else if (arg[1].tag == TP_STRING && strcmp(arg[1].string->text, "nuc") == 0) {
-        tp_value values = RUN(linalg_svdvals, arg[0]), dims = tp_scope_list(s, 1, &last);
+        tp_value values = RUN(linalg_svdvals, arg[0]), dims = tp_scope_list(scope, 1, &last);
         tp_value of_inverse = RUN(sum_dim_IntList, RUN(reciprocal, values), dims);
         made = RUN(mul_Tensor, RUN(sum_dim_IntList, values, dims), of_inverse);
     } else
-        made = condition_by_inverse(s, arg[0], arg[1].tag == TP_STRING ? &tp_op_linalg_matrix_norm_str_ord : &tp_op_linalg_matrix_norm, arg[1]);
-    return tp_rule_done(s, made, result);
+        made = condition_by_inverse(scope, arg[0], arg[1].tag == TP_STRING ? &tp_op_linalg_matrix_norm_str_ord : &tp_op_linalg_matrix_norm, arg[1]);
+    return tp_rule_done(scope, made, result);
 }
 
 /* ---- rank, pseudo-inverse ---- */
 
 /* What counts as zero: max(atol, rtol * largest), by the defaults where one is absent. */
-static tp_value zero_below(tp_scope *s, const tp_tensor *a, tp_value atol, tp_value rtol, tp_value largest)
+static tp_value zero_below(tp_scope *scope, tp_value matrix, tp_value atol, tp_value rtol, tp_value largest)
 {
-    tp_value f64 = tp_of_dtype(TP_f64), scalar = tp_scope_list(s, 0, NULL);
-    int64_t m = a->size[a->ndim - 2], n = a->size[a->ndim - 1];
+    const tp_tensor *a = matrix.tensor;
+    tp_value f64 = tp_of_dtype(TP_f64), scalar = tp_scope_list(scope, 0, NULL), layout = { .tag = TP_LAYOUT }, device = tp_of_device(a->device);
+    int64_t m = tp_rows_of(matrix), n = tp_columns_of(matrix);
     bool given = tp_is_given(atol);
     if (!given)
-        atol = RUN(zeros, scalar, f64);
+        atol = RUN(zeros, scalar, f64, layout, device);
     if (!tp_is_given(rtol)) {
-        rtol = RUN(full, scalar, tp_float(epsilon_of(a) * (double)(m > n ? m : n)), f64);
+        rtol = RUN(full, scalar, tp_float(epsilon_of(a) * (double)(m > n ? m : n)), f64, layout, device);
         if (given) {
-            tp_value nothing = RUN(zeros, scalar, f64);
+            tp_value nothing = RUN(zeros, scalar, f64, layout, device);
             rtol = RUN(where_self, RUN(gt_Scalar, atol, tp_int(0)), nothing, rtol);
         }
     }
@@ -187,59 +199,59 @@ static tp_value zero_below(tp_scope *s, const tp_tensor *a, tp_value atol, tp_va
 /* arg: input, atol, rtol, hermitian */
 TP_HOOK_D(tp_d_linalg_matrix_rank)
 {
-    tp_scope scope = { 0 }, *s = &scope;
+    tp_scope own = { 0 }, *scope = &own;
     tp_tensor *a = arg[0].tensor;
-    tp_value last = tp_int(-1), dims = tp_scope_list(s, 1, &last), values, largest;
+    tp_value last = tp_int(-1), dims = tp_scope_list(scope, 1, &last), values, largest;
     (void)op;
-    if (a->numel == 0) {
-        tp_ints batch = tp_ints_sizes(a);
+    if (tp_is_empty(a)) {
+        tp_syms batch = tp_syms_sizes(a);
         batch.count -= 2;
-        return tp_rule_done(s, RUN(zeros, tp_scope_ints(s, &batch), tp_of_dtype(TP_i64)), result);
+        return tp_rule_done(scope, RUN(zeros, tp_scope_syms(scope, &batch), tp_of_dtype(TP_i64), (tp_value){ .tag = TP_LAYOUT }, tp_of_device(a->device)), result);
     }
     if (tp_as_bool(arg[3])) {
         values = RUN(abs, RUN(linalg_eigvalsh, arg[0]));
         largest = RUN(amax, values, dims, tp_bool(true));
     } else {
         values = RUN(linalg_svdvals, arg[0]);
-        largest = tp_narrowed(s, values, -1, 0, 1);
+        largest = tp_narrowed(scope, values, -1, 0, 1);
     }
-    tp_value above = RUN(gt_Tensor, values, zero_below(s, a, arg[1], arg[2], largest));
-    return tp_rule_done(s, RUN(sum_dim_IntList, above, dims), result);
+    tp_value above = RUN(gt_Tensor, values, zero_below(scope, arg[0], arg[1], arg[2], largest));
+    return tp_rule_done(scope, RUN(sum_dim_IntList, above, dims), result);
 }
 
 /* arg: self, atol, rtol, hermitian */
 TP_HOOK_D(tp_d_linalg_pinv)
 {
-    tp_scope scope = { 0 }, *s = &scope;
+    tp_scope own = { 0 }, *scope = &own;
     tp_tensor *a = arg[0].tensor;
     bool hermitian = tp_as_bool(arg[3]);
     tp_value last = tp_int(-1), values, sizes, largest, left, right, inverse;
     (void)op;
-    if (a->numel == 0) {
-        tp_ints size = tp_ints_sizes(a);
-        int64_t m = size.item[size.count - 2];
+    if (tp_is_empty(a)) {
+        tp_syms size = tp_syms_sizes(a);
+        tp_sym m = size.item[size.count - 2];
         size.item[size.count - 2] = size.item[size.count - 1];
         size.item[size.count - 1] = m;
-        return tp_rule_done(s, RUN(zeros, tp_scope_ints(s, &size), tp_of_dtype((tp_dtype)a->dtype)), result);
+        return tp_rule_done(scope, RUN(new_zeros, arg[0], tp_scope_syms(scope, &size)), result);
     }
     if (hermitian) {
-        tp_value made = tp_scope_call_all(s, &tp_op_linalg_eigh, (tp_value[]){ arg[0], tp_scope_text(s, "L") });
-        values = s->failed ? tp_none() : made.list->item[0];
-        left = s->failed ? tp_none() : made.list->item[1];
+        tp_value made = tp_scope_call_all(scope, &tp_op_linalg_eigh, (tp_value[]){ arg[0], tp_scope_text(scope, "L") });
+        values = scope->failed ? tp_none() : made.list->item[0];
+        left = scope->failed ? tp_none() : made.list->item[1];
         sizes = RUN(abs, values);
-        largest = RUN(amax, sizes, tp_scope_list(s, 1, &last), tp_bool(true));
-        right = tp_adjoint(s, left);
+        largest = RUN(amax, sizes, tp_scope_list(scope, 1, &last), tp_bool(true));
+        right = tp_adjoint(scope, left);
     } else {
-        tp_value made = tp_scope_call_all(s, &tp_op_linalg_svd, (tp_value[]){ arg[0], tp_bool(false), tp_none() });
-        values = sizes = s->failed ? tp_none() : made.list->item[1];
-        largest = tp_narrowed(s, values, -1, 0, 1);
-        left = s->failed ? tp_none() : tp_adjoint(s, made.list->item[2]);
-        right = s->failed ? tp_none() : tp_adjoint(s, made.list->item[0]);
+        tp_value made = tp_scope_call_all(scope, &tp_op_linalg_svd, (tp_value[]){ arg[0], tp_bool(false), tp_none() });
+        values = sizes = scope->failed ? tp_none() : made.list->item[1];
+        largest = tp_narrowed(scope, values, -1, 0, 1);
+        left = scope->failed ? tp_none() : tp_adjoint(scope, made.list->item[2]);
+        right = scope->failed ? tp_none() : tp_adjoint(scope, made.list->item[0]);
     }
-    tp_value above = RUN(gt_Tensor, sizes, zero_below(s, a, arg[1], arg[2], largest));
+    tp_value above = RUN(gt_Tensor, sizes, zero_below(scope, arg[0], arg[1], arg[2], largest));
     inverse = RUN(where_ScalarOther, above, RUN(reciprocal, values), tp_int(0));
     tp_value scaled = RUN(mul_Tensor, left, RUN(unsqueeze, inverse, tp_int(-2)));
-    return tp_rule_done(s, tp_mul_matrices(s, scaled, right), result);
+    return tp_rule_done(scope, tp_mul_matrices(scope, scaled, right), result);
 }
 
 /* ---- least squares ---- */
@@ -247,9 +259,9 @@ TP_HOOK_D(tp_d_linalg_pinv)
 /* arg: gX, gR (either may be none), A, B, X; gives [gA, gB]. X = A^+ B, R = |A X - B|^2. */
 TP_HOOK_D(tp_d_linalg_lstsq_backward)
 {
-    tp_scope scope = { 0 }, *s = &scope;
+    tp_scope own = { 0 }, *scope = &own;
     tp_value gX = arg[0], gR = arg[1], A = arg[2], B = arg[3], X = arg[4], grads[2] = { tp_none(), tp_none() };
-    bool vector = X.tensor->ndim < A.tensor->ndim, residuals = tp_is_given(gR) && gR.tensor->numel > 0;
+    bool vector = X.tensor->ndim < A.tensor->ndim, residuals = tp_is_given(gR) && !tp_is_empty(gR.tensor);
     (void)op;
     if (!tp_is_given(gX) && !residuals)
         return true;
@@ -257,42 +269,43 @@ TP_HOOK_D(tp_d_linalg_lstsq_backward)
     if (tp_is_given(gX)) {
         tp_value g = vector ? RUN(unsqueeze, gX, tp_int(-1)) : gX;
         tp_value pinv = RUN(linalg_pinv_atol_rtol_tensor, A, tp_none(), tp_none(), tp_bool(false));
-        tp_value of_pinv = tp_mul_matrices(s, g, tp_adjoint(s, b));
-        grads[0] = tp_scope_piece(s, tp_d_pinv_backward, (tp_value[]){ of_pinv, pinv, A });
-        grads[1] = tp_mul_matrices(s, tp_adjoint(s, pinv), g);
+        tp_value of_pinv = tp_mul_matrices(scope, g, tp_adjoint(scope, b));
+        grads[0] = tp_scope_piece(scope, tp_d_pinv_backward, (tp_value[]){ of_pinv, pinv, A });
+        grads[1] = tp_mul_matrices(scope, tp_adjoint(scope, pinv), g);
     }
     if (residuals) {
-        tp_value rest = RUN(sub_Tensor, tp_mul_matrices(s, A, x), b), g = RUN(unsqueeze, gR, tp_int(-2));
-        tp_value of_a = RUN(mul_Scalar, tp_mul_matrices(s, RUN(mul_Tensor, g, rest), tp_adjoint(s, x)), tp_int(2));
+        tp_value rest = RUN(sub_Tensor, tp_mul_matrices(scope, A, x), b), g = RUN(unsqueeze, gR, tp_int(-2));
+        tp_value weighted = RUN(mul_Tensor, g, rest);
+        tp_value of_a = RUN(mul_Scalar, tp_mul_matrices(scope, weighted, tp_adjoint(scope, x)), tp_int(2));
         grads[0] = tp_is_given(grads[0]) ? RUN(add_Tensor, grads[0], of_a) : of_a;
         tp_value of_b = RUN(mul_Tensor, RUN(mul_Scalar, g, tp_int(-2)), rest);
         grads[1] = tp_is_given(grads[1]) ? RUN(add_Tensor, grads[1], of_b) : of_b;
     }
     if (vector)
         grads[1] = RUN(squeeze_dim, grads[1], tp_int(-1));
-    return tp_rule_done(s, tp_scope_list(s, 2, grads), result);
+    return tp_rule_done(scope, tp_scope_list(scope, 2, grads), result);
 }
 
 /* arg: g, A^+, A. The cheaper of two forms by the shape of A. */
 TP_HOOK_D(tp_d_pinv_backward)
 {
-    tp_scope scope = { 0 }, *s = &scope;
-    tp_value P = arg[1], A = arg[2], gh = tp_adjoint(s, arg[0]), ph = tp_adjoint(s, P), made;
+    tp_scope own = { 0 }, *scope = &own;
+    tp_value P = arg[1], A = arg[2], ph = tp_adjoint(scope, P), gh = tp_adjoint(scope, arg[0]), made;
     (void)op;
     if (tp_rows_of(A) <= tp_columns_of(A)) {
-        tp_value k = tp_mul_matrices(s, gh, P), kp = tp_mul_matrices(s, k, ph), square = tp_mul_matrices(s, ph, P);
-        tp_value rest = tp_mul_matrices(s, square, RUN(sub_Tensor, gh, tp_mul_matrices(s, k, A)));
-        tp_value inside = tp_mul_matrices(s, tp_mul_matrices(s, A, P), kp);
-        made = RUN(add_Tensor, RUN(neg, tp_adjoint(s, tp_mul_matrices(s, P, k))), kp);
+        tp_value k = tp_mul_matrices(scope, gh, P), kp = tp_mul_matrices(scope, k, ph), square = tp_mul_matrices(scope, ph, P);
+        tp_value rest = tp_mul_matrices(scope, square, RUN(sub_Tensor, gh, tp_mul_matrices(scope, k, A)));
+        tp_value inside = tp_mul_matrices(scope, tp_mul_matrices(scope, A, P), kp);
+        made = RUN(add_Tensor, RUN(neg, tp_adjoint(scope, tp_mul_matrices(scope, P, k))), kp);
         made = RUN(add_Tensor, RUN(sub_Tensor, made, inside), rest);
     } else {
-        tp_value k = tp_mul_matrices(s, P, gh), pk = tp_mul_matrices(s, ph, k);
-        tp_value inside = tp_mul_matrices(s, tp_mul_matrices(s, pk, P), A);
-        tp_value rest = tp_mul_matrices(s, tp_mul_matrices(s, RUN(sub_Tensor, gh, tp_mul_matrices(s, A, k)), P), ph);
-        made = RUN(add_Tensor, RUN(neg, tp_adjoint(s, tp_mul_matrices(s, k, P))), rest);
+        tp_value k = tp_mul_matrices(scope, P, gh), pk = tp_mul_matrices(scope, ph, k);
+        tp_value inside = tp_mul_matrices(scope, tp_mul_matrices(scope, pk, P), A);
+        tp_value rest = tp_mul_matrices(scope, tp_mul_matrices(scope, RUN(sub_Tensor, gh, tp_mul_matrices(scope, A, k)), P), ph);
+        made = RUN(add_Tensor, RUN(neg, tp_adjoint(scope, tp_mul_matrices(scope, k, P))), rest);
         made = RUN(sub_Tensor, RUN(add_Tensor, made, pk), inside);
     }
-    return tp_rule_done(s, made, result);
+    return tp_rule_done(scope, made, result);
 }
 
 /* ---- powers, tensors as matrices ---- */
@@ -300,35 +313,36 @@ TP_HOOK_D(tp_d_pinv_backward)
 /* arg: self, n */
 TP_HOOK_D(tp_d_linalg_matrix_power)
 {
-    tp_scope scope = { 0 }, *s = &scope;
+    tp_scope own = { 0 }, *scope = &own;
     tp_tensor *a = arg[0].tensor;
     int64_t n = tp_as_int(arg[1]);
     uint64_t left = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
     tp_value z = n < 0 ? RUN(linalg_inv, arg[0]) : arg[0], power = tp_none(), contiguous = { .tag = TP_FORMAT_VALUE, .i = TP_FORMAT_CONTIGUOUS };
     (void)op;
     if (n == 0) {
-        tp_value eye = RUN(eye, tp_int(a->size[a->ndim - 1]), tp_of_dtype((tp_dtype)a->dtype));
-        return tp_rule_done(s, RUN(copy_, RUN(clone, z, contiguous), eye), result);
+        tp_value copy = RUN(clone, z, contiguous);
+        tp_value eye = RUN(eye, tp_of_sym(tp_tensor_sym_size(a, a->ndim - 1)), tp_of_dtype((tp_dtype)a->dtype), (tp_value){ .tag = TP_LAYOUT }, tp_of_device(a->device));
+        return tp_rule_done(scope, RUN(copy_, copy, eye), result);
     }
     if (n == 1)
-        return tp_rule_done(s, RUN(clone, z, contiguous), result);
+        return tp_rule_done(scope, RUN(clone, z, contiguous), result);
     if (left == 3) {                                /* one product fewer to keep */
-        power = tp_mul_matrices(s, tp_mul_matrices(s, z, z), z);
+        power = tp_mul_matrices(scope, tp_mul_matrices(scope, z, z), z);
         left = 0;
     }
-    for (; left > 0 && !s->failed; left >>= 1) {
+    for (; left > 0 && !scope->failed; left >>= 1) {
         if (left & 1)
-            power = tp_is_given(power) ? tp_mul_matrices(s, power, z) : z;
+            power = tp_is_given(power) ? tp_mul_matrices(scope, power, z) : z;
         if (left > 1)
-            z = tp_mul_matrices(s, z, z);
+            z = tp_mul_matrices(scope, z, z);
     }
-    return tp_rule_done(s, power, result);
+    return tp_rule_done(scope, power, result);
 }
 
 /* arg: self, other, dims. Dims that are named go to the end; then those before other's dims are rows. */
 TP_HOOK_D(tp_d_linalg_tensorsolve)
 {
-    tp_scope scope = { 0 }, *s = &scope;
+    tp_scope own = { 0 }, *scope = &own;
     tp_tensor *a = arg[0].tensor, *b = arg[1].tensor;
     tp_value x = arg[0], all = tp_int(-1);
     int64_t ndim = a->ndim, n = tp_length(arg[2]);
@@ -343,20 +357,20 @@ TP_HOOK_D(tp_d_linalg_tensorsolve)
         }
         if (bad)
             return false;
-        x = RUN(movedim_intlist, x, tp_scope_list(s, (uint32_t)n, from), tp_scope_list(s, (uint32_t)n, to));
+        x = RUN(movedim_intlist, x, tp_scope_list(scope, (uint32_t)n, from), tp_scope_list(scope, (uint32_t)n, to));
     }
     const tp_tensor *t = tp_as_tensor(x);
     for (int64_t i = b->ndim; t && i < t->ndim; i++)
-        tp_ints_add(&shape, t->size[i]);
+        tp_ints_add(&shape, tp_fixed_size(x, (int)i));
     int64_t rows = tp_ints_product(&shape);
-    if (!s->failed && rows != b->numel) {
+    if (!scope->failed && rows != b->numel) {
         tp_fail(TP_ERR_RUNTIME, "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but got %lld != %lld",
                 LL(rows), LL(b->numel));
-        s->failed = true;
+        scope->failed = true;
     }
     tp_ints_add(&size, rows);
     tp_ints_add(&size, rows);
-    tp_value flat = RUN(reshape, arg[1], tp_scope_list(s, 1, &all));
-    tp_value solved = RUN(linalg_solve, RUN(reshape, x, tp_scope_ints(s, &size)), flat);
-    return tp_rule_done(s, RUN(reshape, solved, tp_scope_ints(s, &shape)), result);
+    tp_value matrix = RUN(reshape, x, tp_scope_ints(scope, &size)), flat = b->ndim == 1 ? arg[1] : RUN(reshape, arg[1], tp_scope_list(scope, 1, &all));
+    tp_value solved = RUN(linalg_solve, matrix, flat);
+    return tp_rule_done(scope, RUN(reshape, solved, tp_scope_ints(scope, &shape)), result);
 }

@@ -3,10 +3,9 @@
  * Folding turns [5, 2, 3] @ [3, 4] into [10, 3] @ [3, 4]: one large product. It is done when it costs no copy of the larger
  * operand, or when a gradient is wanted, because then the gradient of the smaller one is one product too instead of a
  * batch and a sum. */
-#include "ops/rules/matrices.h"
 #include "ops/dispatch.h"
-#include "ops/emit.h"
-#include "ops/scope.h"
+#include "ops/rules/matrices.h"
+#include "ops/rules/rules.h"
 #include "ops/symbolic.h"
 
 static tp_value sizes_of(tp_scope *s, const tp_tensor *t, int from, int to, int extra, const tp_sym *more)

@@ -3,10 +3,6 @@
 
 #include "ops/rules/rules.h"
 
-/* CALL, in helpers that are handed a scope. */
-#define RUN(op, ...) \
-    tp_rule_call(scope, &tp_op_##op, sizeof((tp_value[]){ __VA_ARGS__ }) / sizeof(tp_value), (tp_value[]){ __VA_ARGS__ })
-
 /* g or a result brought back to the dims it had before the reduction, with ones. */
 static tp_value restored(tp_scope *scope, tp_value g, const tp_tensor *self, tp_value dims, bool keepdim)
 {
@@ -83,6 +79,28 @@ TP_HOOK_D(tp_d_extreme_backward)
     return tp_rule_done(&s, CALL(mul_Tensor, CALL(div_Tensor, g, share), mask), result);
 }
 
+/* arg: g of the least, g of the largest (either may be none), self, least, largest, dim, keepdim. */
+TP_HOOK_D(tp_d_aminmax_backward)
+{
+    tp_scope s = { 0 };
+    const tp_tensor *self = arg[2].tensor;
+    tp_value made = tp_none(), all[TP_MAX_DIMS];
+    (void)op;
+    for (int i = 0; i < self->ndim; i++)
+        all[i] = tp_int(i);
+    bool each = arg[5].tag == TP_NONE;
+    tp_value dims = each ? tp_scope_list(&s, self->ndim, all) : tp_scope_list(&s, 1, &arg[5]);
+    for (int k = 0; k < 2; k++) {
+        if (arg[k].tag != TP_TENSOR)
+            continue;
+        tp_value g = restored_by_view(&s, arg[k], self, dims, tp_as_bool(arg[6]));
+        tp_value mask = CALL(eq_Tensor, arg[2], restored_by_view(&s, arg[3 + k], self, dims, tp_as_bool(arg[6])));
+        g = CALL(mul_Tensor, CALL(div_Tensor, g, CALL(sum_dim_IntList, mask, dims, tp_bool(true))), mask);
+        made = made.tag == TP_TENSOR ? CALL(add_Tensor, made, g) : g;
+    }
+    return tp_rule_done(&s, made, result);
+}
+
 /* arg: g, self, result. */
 TP_HOOK_D(tp_d_extreme_all_backward)
 {
@@ -95,8 +113,7 @@ TP_HOOK_D(tp_d_extreme_all_backward)
 
 /* ---- products ---- */
 
-/* Along `dim`, the product of all other elements: of those before times of those behind. */
-static tp_value product_of_others(tp_scope *scope, tp_value x, int64_t dim)
+tp_value tp_product_of_others(tp_scope *scope, tp_value x, int64_t dim)
 {
     const tp_tensor *t = tp_as_tensor(x);
     if (!t)
@@ -127,7 +144,7 @@ TP_HOOK_D(tp_d_prod_backward)
         return true;
     }
     tp_value flat = CALL(reshape, arg[1], tp_scope_list(&s, 1, &all));
-    tp_value grad = CALL(mul_Tensor, arg[0], product_of_others(&s, flat, 0));
+    tp_value grad = CALL(mul_Tensor, arg[0], tp_product_of_others(&s, flat, 0));
     tp_syms sizes = tp_syms_sizes(arg[1].tensor);
     return tp_rule_done(&s, CALL(view, grad, tp_scope_syms(&s, &sizes)), result);
 }
@@ -145,7 +162,7 @@ TP_HOOK_D(tp_d_prod_dim_backward)
     }
     dim = dim < 0 ? dim + self->ndim : dim;
     tp_value g = tp_as_bool(arg[4]) ? arg[0] : CALL(unsqueeze, arg[0], tp_int(dim));
-    return tp_rule_done(&s, CALL(mul_Tensor, g, product_of_others(&s, arg[1], dim)), result);
+    return tp_rule_done(&s, CALL(mul_Tensor, g, tp_product_of_others(&s, arg[1], dim)), result);
 }
 
 /* ---- variance ---- */
@@ -170,63 +187,94 @@ TP_HOOK_D(tp_d_var_backward)
     return tp_rule_done(&s, variance_gradient(&s, arg[0], arg[1], arg[2], arg[3], tp_as_bool(arg[4])), result);
 }
 
+/* The gradient of a variance, from that of its root. */
+static tp_value of_deviation(tp_scope *scope, tp_value g, tp_value deviation)
+{
+    g = RUN(div_Tensor, g, RUN(mul_Scalar, deviation, tp_int(2)));
+    return RUN(masked_fill_Scalar, g, RUN(eq_Scalar, deviation, tp_int(0)), tp_int(0));
+}
+
 /* arg: g, self, result, dims, correction, keepdim. */
 TP_HOOK_D(tp_d_std_backward)
 {
     tp_scope s = { 0 };
     (void)op;
-    tp_value g = CALL(div_Tensor, arg[0], CALL(mul_Scalar, arg[2], tp_int(2)));
-    g = CALL(masked_fill_Scalar, g, CALL(eq_Scalar, arg[2], tp_int(0)), tp_int(0));
+    tp_value g = of_deviation(&s, arg[0], arg[2]);
     return tp_rule_done(&s, variance_gradient(&s, g, arg[1], arg[3], arg[4], tp_as_bool(arg[5])), result);
+}
+
+/* Adds the gradient of the mean to that of the spread; either may be none. */
+static tp_value with_mean(tp_scope *scope, tp_value made, tp_value g, const tp_tensor *self, tp_value dims, bool keepdim)
+{
+    tp_syms sizes = tp_syms_sizes(self);
+    if (g.tag != TP_TENSOR)
+        return made;
+    g = RUN(expand, restored(scope, g, self, dims, keepdim), tp_scope_syms(scope, &sizes));
+    g = RUN(div_Scalar, g, tp_int(count_of(self, dims)));
+    return made.tag == TP_TENSOR ? RUN(add_Tensor, made, g) : g;
 }
 
 /* arg: g of the variance, g of the mean (either may be none), self, dims, correction, keepdim. */
 TP_HOOK_D(tp_d_var_mean_backward)
 {
     tp_scope s = { 0 };
-    const tp_tensor *self = arg[2].tensor;
     bool keepdim = tp_as_bool(arg[5]);
     tp_value made = tp_none();
     (void)op;
     if (arg[0].tag == TP_TENSOR)
         made = variance_gradient(&s, arg[0], arg[2], arg[3], arg[4], keepdim);
-    if (arg[1].tag == TP_TENSOR) {
-        tp_syms sizes = tp_syms_sizes(self);
-        tp_value g = CALL(expand, restored(&s, arg[1], self, arg[3], keepdim), tp_scope_syms(&s, &sizes));
-        g = CALL(div_Scalar, g, tp_int(count_of(self, arg[3])));
-        made = made.tag == TP_TENSOR ? CALL(add_Tensor, made, g) : g;
-    }
-    return tp_rule_done(&s, made, result);
+    return tp_rule_done(&s, with_mean(&s, made, arg[1], arg[2].tensor, arg[3], keepdim), result);
+}
+
+/* arg: g of the deviation, g of the mean (either may be none), self, deviation, dims, correction, keepdim. */
+TP_HOOK_D(tp_d_std_mean_backward)
+{
+    tp_scope s = { 0 };
+    bool keepdim = tp_as_bool(arg[6]);
+    tp_value made = tp_none();
+    (void)op;
+    if (arg[0].tag == TP_TENSOR)
+        made = variance_gradient(&s, of_deviation(&s, arg[0], arg[3]), arg[2], arg[4], arg[5], keepdim);
+    return tp_rule_done(&s, with_mean(&s, made, arg[1], arg[2].tensor, arg[4], keepdim), result);
 }
 
 /* ---- norms ---- */
+
+/* g and norm have the dims of self; `dims` are those the norm was taken over. None: the norm does not depend on self. */
+tp_value tp_rule_norm_gradient(tp_scope *scope, tp_value g, tp_value self, tp_value norm, double p, tp_value dims)
+{
+    if (p == 0)
+        return tp_none();
+    if (p == 1)
+        return RUN(mul_Tensor, RUN(sgn, self), g);
+    if (p == 2) {
+        tp_value unit = RUN(div_Tensor, self, norm);
+        return RUN(mul_Tensor, g, RUN(masked_fill_Scalar, unit, RUN(eq_Scalar, norm, tp_int(0)), tp_int(0)));
+    }
+    if (isinf(p)) {
+        tp_value size = RUN(abs, self), mask = RUN(logical_or, RUN(eq_Tensor, size, norm), RUN(isnan, size));
+        tp_value share = RUN(sum_dim_IntList, mask, dims.tag == TP_NONE ? tp_scope_list(scope, 0, NULL) : dims, tp_bool(true));
+        return RUN(mul_Tensor, RUN(sgn, self), RUN(mul_Tensor, RUN(div_Tensor, g, share), mask));
+    }
+    tp_value scaled;
+    if (p < 1)
+        scaled = RUN(masked_fill_Scalar, RUN(mul_Tensor, RUN(sgn, self), RUN(pow_Tensor_Scalar, RUN(abs, self), tp_float(p - 1))),
+                     RUN(eq_Scalar, self, tp_int(0)), tp_int(0));
+    else if (p < 2)
+        scaled = RUN(mul_Tensor, RUN(sgn, self), RUN(pow_Tensor_Scalar, RUN(abs, self), tp_float(p - 1)));
+    else
+        scaled = RUN(mul_Tensor, self, RUN(pow_Tensor_Scalar, RUN(abs, self), tp_float(p - 2)));
+    tp_value factor = RUN(div_Tensor, g, RUN(pow_Tensor_Scalar, norm, tp_float(p - 1)));
+    return RUN(mul_Tensor, scaled, RUN(masked_fill_Scalar, factor, RUN(eq_Scalar, norm, tp_int(0)), tp_int(0)));
+}
 
 /* arg: g, self, norm, p, dims, keepdim. */
 TP_HOOK_D(tp_d_norm_backward)
 {
     tp_scope s = { 0 };
     const tp_tensor *t = arg[1].tensor;
-    double p = tp_as_double(arg[3]);
     bool keepdim = tp_as_bool(arg[5]);
     (void)op;
-    tp_value self = arg[1], g = restored(&s, arg[0], t, arg[4], keepdim), norm = restored(&s, arg[2], t, arg[4], keepdim), made;
-    if (p == 0) {
-        made = tp_none();                           /* a count does not change */
-    } else if (p == 1) {
-        made = CALL(mul_Tensor, CALL(sgn, self), g);
-    } else if (p == 2) {
-        tp_value unit = CALL(div_Tensor, self, norm);
-        made = CALL(mul_Tensor, g, CALL(masked_fill_Scalar, unit, CALL(eq_Scalar, norm, tp_int(0)), tp_int(0)));
-    } else if (isinf(p)) {
-        tp_value size = CALL(abs, self), mask = CALL(logical_or, CALL(eq_Tensor, size, norm), CALL(isnan, size));
-        tp_value share = CALL(sum_dim_IntList, mask, arg[4].tag == TP_NONE ? tp_scope_list(&s, 0, NULL) : arg[4], tp_bool(true));
-        made = CALL(mul_Tensor, CALL(sgn, self), CALL(mul_Tensor, CALL(div_Tensor, g, share), mask));
-    } else {
-        tp_value scaled = CALL(mul_Tensor, self, CALL(pow_Tensor_Scalar, CALL(abs, self), tp_float(p - 2)));
-        if (p < 2)
-            scaled = CALL(masked_fill_Scalar, scaled, CALL(eq_Scalar, self, tp_int(0)), tp_int(0));
-        tp_value factor = CALL(div_Tensor, g, CALL(pow_Tensor_Scalar, norm, tp_float(p - 1)));
-        made = CALL(mul_Tensor, scaled, CALL(masked_fill_Scalar, factor, CALL(eq_Scalar, norm, tp_int(0)), tp_int(0)));
-    }
-    return tp_rule_done(&s, made, result);
+    tp_value g = restored(&s, arg[0], t, arg[4], keepdim), norm = restored(&s, arg[2], t, arg[4], keepdim);
+    return tp_rule_done(&s, tp_rule_norm_gradient(&s, g, arg[1], norm, tp_as_double(arg[3]), arg[4]), result);
 }

@@ -2,7 +2,7 @@
 #include "tile/isa/isa.h"
 
 extern const tp_tile_forms TP_ISA(tp_tile_steps_f32)[], TP_ISA(tp_tile_steps_f64)[], TP_ISA(tp_tile_steps_i32)[],
-    TP_ISA(tp_tile_steps_i64)[], TP_ISA(tp_tile_steps_c64)[], TP_ISA(tp_tile_steps_c128)[];
+    TP_ISA(tp_tile_steps_i64)[], TP_ISA(tp_tile_steps_c64)[], TP_ISA(tp_tile_steps_c128)[], TP_ISA(tp_tile_logic)[];
 extern tp_convert_fn *const TP_ISA(tp_tile_load)[TP_DTYPE_COUNT][TP_COMPUTE_COUNT];
 extern tp_convert_fn *const TP_ISA(tp_tile_store)[TP_COMPUTE_COUNT][TP_DTYPE_COUNT];
 extern tp_move_fn *const TP_ISA(tp_tile_moves)[5];
@@ -19,6 +19,7 @@ extern void TP_ISA(tp_tile_normalise_f64)(int64_t n, double mean, double scale, 
 const tp_tile_set TP_ISA(tp_tile_set) = {
     .step = { TP_ISA(tp_tile_steps_f32), TP_ISA(tp_tile_steps_f64), TP_ISA(tp_tile_steps_i32),
               TP_ISA(tp_tile_steps_i64), TP_ISA(tp_tile_steps_c64), TP_ISA(tp_tile_steps_c128) },
+    .logic = TP_ISA(tp_tile_logic),
     .load = TP_ISA(tp_tile_load),
     .store = TP_ISA(tp_tile_store),
     .move = TP_ISA(tp_tile_moves),
