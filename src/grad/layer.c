@@ -470,11 +470,12 @@ static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
     return ok || tp_call_take_back(op, result);
 }
 
-/* Inside a composite of fake tensors, factories make fakes as well. */
+/* Inside a composite of fake tensors, factories make fakes as well; where another layer comes first, it sees to that. */
 static bool open_composite(const tp_op *op, const tp_value *arg, tp_value *result)
 {
-    uint32_t active = tp_self.active;
-    tp_self.active = active | (tp_keys_of(op, arg) & TP_LAYER_BIT(TP_LAYER_FAKE));
+    const uint32_t below = TP_LAYER_BIT(TP_LAYER_GRAD) - 1, fake = TP_LAYER_BIT(TP_LAYER_FAKE);
+    uint32_t active = tp_self.active, todo = (active | tp_keys_of(op, arg)) & tp_self.allowed & below;
+    tp_self.active = active | (todo >= fake && todo < 2 * fake ? fake : 0);
     bool ok = op->open(op, arg, result);
     tp_self.active = active;
     return ok;
