@@ -19,7 +19,7 @@ typedef struct weights {
     tp_value ih, hh, b_ih, b_hh, hr;
 } weights;
 
-/* x: the input's part of the gates when it is `ready`, else the input. */
+/* x: the input'scope part of the gates when it is `ready`, else the input. */
 typedef state cell_fn(tp_scope *scope, tp_value x, bool ready, const weights *w, state st);
 
 typedef struct net {
@@ -43,7 +43,7 @@ static tp_value input_gates(tp_scope *scope, tp_value x, bool ready, const weigh
     return ready ? x : linear(scope, x, w->ih, w->b_ih);
 }
 
-/* The state's part and the input's, which is computed second. */
+/* The state'scope part and the input'scope, which is computed second. */
 static tp_value gates_of(tp_scope *scope, tp_value x, bool ready, const weights *w, state st)
 {
     tp_value hidden = linear(scope, st.h, w->hh, w->b_hh);
@@ -100,7 +100,7 @@ static state relu_step(tp_scope *scope, tp_value x, bool ready, const weights *w
     return (state){ .h = RUN(relu, gates_of(scope, x, ready, w, st)) };
 }
 
-/* One step in a scope of its own; the new state belongs to `s`. */
+/* One step in a scope of its own; the new state belongs to `scope`. */
 static state step(tp_scope *scope, const net *n, tp_value gates, const weights *w, state st)
 {
     tp_scope inner = { 0 };
@@ -309,7 +309,7 @@ static bool run(tp_scope *scope, const net *n, tp_value input, bool projected, t
 static bool read_batch_sizes(net *n, const tp_tensor *t)
 {
     if (t->dtype != TP_i64)
-        return tp_fail(TP_ERR_RUNTIME, "expected scalar type Long but found %s", tp_dtypes[t->dtype].title);
+        return tp_fail(TP_ERR_RUNTIME, "expected scalar type Long but found %scope", tp_dtypes[t->dtype].title);
     if (t->storage->kind == TP_MEMORY_NONE)
         return tp_fail(TP_ERR_RUNTIME, "packed sequences: batch sizes depend on data, which a fake tensor does not have");
     tp_tensor *dense = tp_contiguous(t);
@@ -331,7 +331,7 @@ static bool read_batch_sizes(net *n, const tp_tensor *t)
 /* (input, [batch_sizes,] hx, params, has_biases, num_layers, dropout, train, bidirectional[, batch_first]) */
 static bool open_net(cell_fn *cell, bool lstm, bool packed, const tp_value *arg, tp_value *result)
 {
-    tp_scope own = { 0 }, *scope = &own;
+    tp_scope made = { 0 }, *scope = &made;
     const tp_value *rest = arg + 2 + packed;
     net n = { cell, lstm, tp_as_bool(rest[1]), tp_as_bool(rest[4]), tp_as_bool(rest[5]), !packed && tp_as_bool(rest[6]), tp_as_int(rest[2]), tp_as_double(rest[3]), .params = rest[0] };
     tp_value input = arg[0], hx = arg[1 + packed];
