@@ -83,12 +83,12 @@ docs: $(VENV)/ready
 check: build
 	$(PY) tools/check.py --build $(BUILD)
 
-# ASan and UBSan over all tests, failing allocations and leaks included.
+# ASan and UBSan over all tests, failing allocations and leaks included. Frame pointers make stacks cheap.
 asan: $(VENV)/ready
 	[ -f build-asan/build.ninja ] || $(TOOLS) meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false \
-	    -Dbuildtype=debugoptimized -Doptimization=1 -Db_ndebug=false
+	    -Dbuildtype=debugoptimized -Doptimization=1 -Db_ndebug=false -Dc_args=-fno-omit-frame-pointer
 	$(TOOLS) meson compile -C build-asan -j $(JOBS)
-	$(TOOLS) tools/asan build-asan $(PY) $(SEEDS)
+	$(TOOLS) tools/asan build-asan $(PY) $(SEEDS) $(JOBS)
 
 SECONDS_EACH ?= 20
 fuzz: build

@@ -116,14 +116,15 @@ def constant(value, type_name):
     return float(value).hex()
 
 
-def estrin(terms, power):
+def estrin(terms, power, fused):
     """Terms of a polynomial in t^power as one expression: halves side by side, since a chain would wait for each step."""
     if len(terms) == 1:
         return terms[0]
+    form = "fma_f32(t{power}, {b}, {a})" if fused else "({a} + t{power} * {b})"
     pairs = []
     for i in range(0, len(terms), 2):
-        pairs.append(f"({terms[i]} + t{power} * {terms[i + 1]})" if i + 1 < len(terms) else terms[i])
-    return estrin(pairs, power * 2)
+        pairs.append(form.format(power=power, a=terms[i], b=terms[i + 1]) if i + 1 < len(terms) else terms[i])
+    return estrin(pairs, power * 2, fused)
 
 
 def print_function(name, text, coefficients, error, type_name, suffix):
@@ -135,7 +136,7 @@ def print_function(name, text, coefficients, error, type_name, suffix):
         power *= 2
     for i, c in enumerate(coefficients):
         print(f"    const {type_name} c{i} = {constant(c, type_name)};")
-    print(f"    return {estrin([f'c{i}' for i in range(len(coefficients))], 1)};\n}}")
+    print(f"    return {estrin([f'c{i}' for i in range(len(coefficients))], 1, suffix == 'f32')};\n}}")
 
 
 def print_split(name, value, bits, type_name):
@@ -159,6 +160,9 @@ def print_far(name, coefficients, low, high, target):
 def main():
     print("/* polynomials.h - printed by tools/polynomial.py, which says where the coefficients come from. */")
     print("#ifndef TP_TILE_POLYNOMIALS_H\n#define TP_TILE_POLYNOMIALS_H")
+    print("\n#include <math.h>")
+    print("\n/* One rounding. A call where the instruction set has no such instruction, with the same result. */")
+    print("static inline float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }")
     print("\n/* A constant in pieces; a whole number times a piece is exact, but for the last. */")
     for name, value, bits, type_name in SPLITS:
         print_split(name, value, bits, type_name)

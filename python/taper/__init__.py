@@ -51,10 +51,12 @@ from ._settings import (  # noqa: E402
     _check_not_implemented, _check_is_size, is_inference, is_conj, is_signed, compiled_with_cxx11_abi,
     broadcast_shapes, to_dlpack,
 )
+from ._lowrank import pca_lowrank, svd_lowrank  # noqa: E402
 from ._tensor_str import set_printoptions  # noqa: E402
 from .autograd.grad_mode import (  # noqa: E402
     enable_grad, inference_mode, no_grad, set_grad_enabled,
 )
+from .functional import lu, norm  # noqa: E402
 from .random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402
 from .serialization import load, save  # noqa: E402
 from . import autograd, overrides, random, version  # noqa: E402

@@ -334,6 +334,13 @@ def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None
     return functional.unique_consecutive(self, return_inverse, return_counts, dim)
 
 
+@_overridable
+def lu(self, pivot=True, get_infos=False):
+    from . import functional
+
+    return functional.lu(self, pivot, get_infos)
+
+
 def _dir(self):
     names = set(dir(type(self))) | set(self.__dict__)
     return sorted(names)

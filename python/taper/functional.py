@@ -170,6 +170,12 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     return _ops.cdist(x1, x2, p, _COMPUTE_MODES[compute_mode])
 
 
+@_overridable
+def lu(A, pivot=True, get_infos=False):
+    made = _C._VariableFunctions._lu_with_info(A, pivot, not get_infos)
+    return (made.LU, made.pivots, made.info) if get_infos else (made.LU, made.pivots)
+
+
 def split(tensor, split_size_or_sections, dim=0):
     if _C._has_torch_function_unary(tensor):
         return _C._handle_torch_function(split, (tensor,), tensor, split_size_or_sections, dim=dim)

@@ -430,6 +430,21 @@ bool tp_record_made(const tp_op *op, const tp_value *arg, tp_tensor *result)
     return false;
 }
 
+/* Pieces of an argument that are no views of it (unsafe_split): written in place one by one, so each counts its own writes. */
+static bool count_apart(const tp_value *arg, const tp_value *result)
+{
+    const tp_tensor *whole = tp_as_tensor(arg[0]);
+    for (uint32_t i = 0; whole && i < tp_length(result[0]); i++) {
+        tp_tensor *piece = tp_as_tensor(result[0].list->item[i]);
+        tp_autograd *a = piece && piece->storage == whole->storage ? tp_autograd_of(piece) : NULL;
+        if (a)
+            a->own_version = true;
+        else if (piece && piece->storage == whole->storage)
+            return false;
+    }
+    return true;
+}
+
 static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     /* A list result's length is known after the call; its node saves no argument that the call could change. */
@@ -444,7 +459,7 @@ static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
     }
     if (op->variant == TP_INPLACE)
         after_writes(op, arg);
-    bool ok = (!is_view(op) || note_views(arg, result)) &&
+    bool ok = (is_view(op) ? note_views(arg, result) : !late || count_apart(arg, result)) &&
               (n || (n = tp_op_node_new(op, arg, result_slots(op, result)))) && tp_op_node_save_results(n, result);
     if (ok && op->result_count == 1 && result[0].tag == TP_TENSOR && !result[0].tensor->autograd &&
         !n->op->nondifferentiable_results)
@@ -455,11 +470,24 @@ static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
     return ok || tp_call_take_back(op, result);
 }
 
+/* Inside a composite of fake tensors, factories make fakes as well; where another layer comes first, it sees to that. */
+static bool open_composite(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    const uint32_t below = TP_LAYER_BIT(TP_LAYER_GRAD) - 1, fake = TP_LAYER_BIT(TP_LAYER_FAKE);
+    uint32_t active = tp_self.active, todo = (active | tp_keys_of(op, arg)) & tp_self.allowed & below;
+    tp_self.active = active | (todo >= fake && todo < 2 * fake ? fake : 0);
+    bool ok = op->open(op, arg, result);
+    tp_self.active = active;
+    return ok;
+}
+
 static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     if (op->kind == TP_LIKE_COMPOSITE && op->open)
-        return op->open(op, arg, result);
+        return open_composite(op, arg, result);
 
+    if (op->variant == TP_INPLACE && op->kind == TP_LIKE_VIEW && !op->differentiable)       /* detach_ */
+        return tp_forget_history(arg[0].tensor) && tp_call_below(TP_LAYER_GRAD, op, arg, result);
     bool recording = wants_record(formula_of(op), arg);
     bool writes = op->variant != TP_FUNCTIONAL;
     if (writes && !before_writes(op, arg, recording))

@@ -118,6 +118,23 @@ bool tp_set_requires_grad(tp_tensor *t, bool on)
     return true;
 }
 
+bool tp_forget_history(tp_tensor *t)
+{
+    tp_autograd *a = t->autograd;
+    if (a && a->view_base)
+        return tp_fail(TP_ERR_RUNTIME, "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
+                       "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be "
+                       "called on these gradients. To fix this error, please refer to the Optimizer.zero_grad() function in "
+                       "torch/optim/optimizer.py as the solution.");
+    if (!a)
+        return true;
+    tp_grad_node_unref(a->grad_fn);
+    a->grad_fn = NULL;
+    a->slot = 0;
+    a->requires_grad = false;
+    return tp_set_requires_grad(t, false);
+}
+
 uint32_t tp_version(const tp_tensor *t)
 {
     const tp_autograd *a = t->autograd;

@@ -91,18 +91,18 @@ bool tp_jit_pool_constants(tp_graph *g)
         tp_node *same = pooled;
         while (same && same != first && !same_constant(same, n))
             same = same->next;
-        if (same && same != first) {
+        bool found = same && same != first;
+        if (n == first)
+            first = next;
+        else if (!found)
+            tp_node_move_before(first, n);
+        if (found) {
             if (tp_node_replace_uses(n, same, NULL, NULL) < 0)
                 return false;
             tp_node_erase(n);
-            continue;
-        }
-        if (n == first)
-            first = next;
-        else
-            tp_node_move_before(first, n);
-        if (!pooled)
+        } else if (!pooled) {
             pooled = n;
+        }
     }
     return true;
 }

@@ -1,4 +1,4 @@
-/* arrange.c - elements in another order: flip, roll, repeat, tril, triu, shuffled channels and pixels; windows summed.
+/* arrange.c - elements in another order: flip, roll, repeat, tril, triu; windows summed.
  *
  * flip and repeat are copies through views with other strides; a negative stride is seen only by the tile loop. */
 #include <string.h>
@@ -151,6 +151,75 @@ TP_HOOK_K(tp_k_repeat)
         return tp_fail(TP_ERR_RUNTIME, "repeat: more than %d dimensions of input and repeats", TP_MAX_DIMS);
     copy_between(to, n, size, to_stride, 0, self, from_stride, 0);
     return true;
+}
+
+/* ---- channels and pixels ---- */
+
+/* Dims of a copy: the same number of elements along each, with a stride on both sides. */
+typedef struct paired {
+    int     ndim;
+    int64_t size[TP_MAX_DIMS + 2], to[TP_MAX_DIMS + 2], from[TP_MAX_DIMS + 2];
+} paired;
+
+static void pair(paired *p, int64_t size, int64_t to, int64_t from)
+{
+    p->size[p->ndim] = size;
+    p->to[p->ndim] = to;
+    p->from[p->ndim++] = from;
+}
+
+static bool copy_paired(const paired *p, const tp_tensor *to, const tp_tensor *from)
+{
+    if (p->ndim > TP_MAX_DIMS)
+        return tp_fail(TP_ERR_RUNTIME, "more than %d dimensions", TP_MAX_DIMS);
+    if (to->numel)
+        copy_between(to, p->ndim, p->size, p->to, 0, from, p->from, 0);
+    return true;
+}
+
+/* channel_shuffle(self, groups): channel [group, k] goes to [k, group]. */
+TP_HOOK_K(tp_k_channel_shuffle)
+{
+    const tp_tensor *self = arg[0].tensor, *to = out[0];
+    int64_t groups = tp_as_int(arg[1]), each = self->size[1] / groups;
+    paired p = { 0 };
+    pair(&p, self->size[0], to->stride[0], self->stride[0]);
+    pair(&p, each, to->stride[1] * groups, self->stride[1]);
+    pair(&p, groups, to->stride[1], self->stride[1] * each);
+    for (int i = 2; i < self->ndim; i++)
+        pair(&p, self->size[i], to->stride[i], self->stride[i]);
+    return copy_paired(&p, to, self);
+}
+
+/* Channels [c, r, r] of the small picture are pixels [h, r], [w, r] of the large one; either side may be the source. */
+static bool shuffle_pixels(const tp_tensor *small, const tp_tensor *large, int64_t r, bool enlarge)
+{
+    int n = small->ndim - 3;
+    paired p = { 0 };
+    const int64_t *a = small->stride, *b = large->stride;
+    for (int i = 0; i < n; i++)
+        pair(&p, small->size[i], b[i], a[i]);
+    pair(&p, large->size[n], b[n], a[n] * r * r);
+    pair(&p, small->size[n + 1], b[n + 1] * r, a[n + 1]);
+    pair(&p, r, b[n + 1], a[n] * r);
+    pair(&p, small->size[n + 2], b[n + 2] * r, a[n + 2]);
+    pair(&p, r, b[n + 2], a[n]);
+    for (int i = 0; i < p.ndim && !enlarge; i++) {
+        int64_t swap = p.to[i];
+        p.to[i] = p.from[i];
+        p.from[i] = swap;
+    }
+    return enlarge ? copy_paired(&p, large, small) : copy_paired(&p, small, large);
+}
+
+TP_HOOK_K(tp_k_pixel_shuffle)
+{
+    return shuffle_pixels(arg[0].tensor, out[0], tp_as_int(arg[1]), true);
+}
+
+TP_HOOK_K(tp_k_pixel_unshuffle)
+{
+    return shuffle_pixels(out[0], arg[0].tensor, tp_as_int(arg[1]), false);
 }
 
 /* ---- windows ---- */

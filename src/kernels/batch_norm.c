@@ -177,7 +177,7 @@ static tp_tensor *result_place(tp_tensor *out, const tp_tensor *x, tp_dtype d, b
 static void shape(work *w, const tp_tensor *input, bool turned)
 {
     w->batch = input->size[0];
-    w->channels = input->size[1];
+    w->channels = input->ndim > 1 ? input->size[1] : 0;     /* an empty vector is a batch without channels */
     w->inner = input->numel ? input->numel / (w->batch * w->channels) : 0;
     if (turned) {
         w->inner *= w->batch;
@@ -248,8 +248,6 @@ static bool run_forward(const forward *f, tp_tensor **out)
     bool turned = has_short_runs(f->input);
     work w = { .row = tp_row_of(d), .training = f->training, .momentum = f->momentum, .eps = f->eps };
     vectors v = { .ok = true };
-    if (f->training && f->input->numel && f->input->numel == f->input->size[1])
-        return tp_fail(TP_ERR_VALUE, "Expected more than 1 value per channel when training");
     tp_tensor *x = operand(f->input, d, turned), *y = x ? result_place(out[0], x, d, turned) : NULL;
     w.weight = vector_in(&v, f->weight, d, false);
     w.bias = vector_in(&v, f->bias, d, false);
@@ -276,6 +274,22 @@ TP_HOOK_K(tp_k_batch_norm)
 {
     forward f = { arg[0].tensor, tp_as_tensor(arg[1]), tp_as_tensor(arg[2]), tp_as_tensor(arg[3]), tp_as_tensor(arg[4]),
                   tp_as_bool(arg[5]), tp_as_double(arg[6]), tp_as_double(arg[7]) };
+    return run_forward(&f, out);
+}
+
+/* _batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps); nothing is put into the reserve. */
+TP_HOOK_K(tp_k_batch_norm_with_update)
+{
+    forward f = { arg[0].tensor, tp_as_tensor(arg[1]), tp_as_tensor(arg[2]), arg[3].tensor, arg[4].tensor, true, tp_as_double(arg[5]), tp_as_double(arg[6]) };
+    return run_forward(&f, out);
+}
+
+/* The running statistics are results 4 and 5. */
+TP_HOOK_K(tp_k_batch_norm_with_update_functional)
+{
+    tp_copy(out[4], arg[3].tensor);
+    tp_copy(out[5], arg[4].tensor);
+    forward f = { arg[0].tensor, tp_as_tensor(arg[1]), tp_as_tensor(arg[2]), out[4], out[5], true, tp_as_double(arg[5]), tp_as_double(arg[6]) };
     return run_forward(&f, out);
 }
 

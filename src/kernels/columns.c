@@ -1,12 +1,9 @@
-/* columns.c - images as columns of their windows (im2col), columns added back to an image (col2im), and shuffles of channels and
- * pixels, which are copies between two views. */
+/* columns.c - images as columns of their windows (im2col), and columns added back to an image (col2im). */
 #include <string.h>
 
 #include "base/pool.h"
 #include "kernels/dense.h"
 #include "kernels/element.h"
-
-/* ---- windows as columns ---- */
 
 typedef struct work {
     size_t  bytes;
@@ -66,7 +63,7 @@ static bool run(const tp_value *arg, const tp_tensor *image, const tp_tensor *fr
         return false;
     for (int i = 0; i < 2; i++)
         w.made[i] = (w.size[i] + 2 * w.padding[i] - w.dilation[i] * (w.kernel[i] - 1) - 1) / w.stride[i] + 1;
-    w.planes = w.size[0] * w.size[1] ? image->numel / (w.size[0] * w.size[1]) : 0;
+    w.planes = w.size[0] * w.size[1] > 0 ? image->numel / (w.size[0] * w.size[1]) : 0;
     tp_tensor *source = tp_dense(from, d), *target = source ? tp_dense_out(to, d) : NULL;
     bool ok = target != NULL;
     if (ok) {
@@ -80,72 +77,3 @@ static bool run(const tp_value *arg, const tp_tensor *image, const tp_tensor *fr
 
 TP_HOOK_K(tp_k_im2col) { return run(arg + 1, arg[0].tensor, arg[0].tensor, out[0], false); }
 TP_HOOK_K(tp_k_col2im) { return run(arg + 2, out[0], arg[0].tensor, out[0], true); }
-
-/* ---- shuffles ---- */
-
-/* A dim of a view: size and stride. */
-typedef struct dim {
-    int64_t size, stride;
-} dim;
-
-/* Copies from one split of dims to the same dims of another; leading dims are those of the tensors. */
-static bool copy_split(const tp_tensor *from, tp_tensor *to, int lead, int count, const dim *a, const dim *b)
-{
-    int64_t size[TP_MAX_DIMS + 8], stride[2][TP_MAX_DIMS + 8];
-    if (lead + count > TP_MAX_DIMS)
-        return tp_fail(TP_ERR_RUNTIME, "a shuffle of %d dims", from->ndim);
-    for (int i = 0; i < lead; i++) {
-        size[i] = from->size[i];
-        stride[0][i] = from->stride[i];
-        stride[1][i] = to->stride[i];
-    }
-    for (int i = 0; i < count; i++) {
-        size[lead + i] = a[i].size;
-        stride[0][lead + i] = a[i].stride;
-        stride[1][lead + i] = b[i].stride;
-    }
-    tp_tensor *x = tp_tensor_view(from, lead + count, size, stride[0], from->offset);
-    tp_tensor *y = x ? tp_tensor_view(to, lead + count, size, stride[1], to->offset) : NULL;
-    if (y)
-        tp_copy(y, x);
-    bool ok = y != NULL;
-    tp_tensor_unref(x);
-    tp_tensor_unref(y);
-    return ok;
-}
-
-/* Of the side with few channels (`large` images) and that with many: [c, h, r, w, r] seen in both. */
-static void split_pixels(const tp_tensor *large, const tp_tensor *small, int64_t r, dim *of_large, dim *of_small)
-{
-    const int64_t *size = small->size + small->ndim - 3, *l = large->stride + large->ndim - 3, *s = small->stride + small->ndim - 3;
-    int64_t channels = large->size[large->ndim - 3];
-    memcpy(of_large, (dim[5]){ { channels, l[0] }, { size[1], r * l[1] }, { r, l[1] }, { size[2], r * l[2] }, { r, l[2] } }, 5 * sizeof(dim));
-    memcpy(of_small, (dim[5]){ { channels, r * r * s[0] }, { size[1], s[1] }, { r, r * s[0] }, { size[2], s[2] }, { r, s[0] } }, 5 * sizeof(dim));
-}
-
-TP_HOOK_K(tp_k_pixel_shuffle)
-{
-    dim large[5], small[5];
-    split_pixels(out[0], arg[0].tensor, tp_as_int(arg[1]), large, small);
-    return copy_split(arg[0].tensor, out[0], out[0]->ndim - 3, 5, small, large);
-}
-
-TP_HOOK_K(tp_k_pixel_unshuffle)
-{
-    dim large[5], small[5];
-    split_pixels(arg[0].tensor, out[0], tp_as_int(arg[1]), large, small);
-    return copy_split(arg[0].tensor, out[0], out[0]->ndim - 3, 5, large, small);
-}
-
-/* [groups, c / groups] becomes [c / groups, groups] in dim 1. */
-TP_HOOK_K(tp_k_channel_shuffle)
-{
-    const tp_tensor *x = arg[0].tensor, *y = out[0];
-    int64_t groups = tp_as_int(arg[1]), each = x->size[1] / groups;
-    dim a[TP_MAX_DIMS + 2] = { { groups, each * x->stride[1] }, { each, x->stride[1] } }, b[TP_MAX_DIMS + 2] = { { groups, y->stride[1] }, { each, groups * y->stride[1] } };
-    for (int i = 2; i < x->ndim; i++) {
-        a[i] = (dim){ x->size[i], x->stride[i] };
-        b[i] = (dim){ y->size[i], y->stride[i] };
-    }
-    return copy_split(x, out[0], 1, x->ndim, a, b);
-}

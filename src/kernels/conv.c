@@ -93,14 +93,17 @@ static bool plan_places(forward *f)
     f->weight_plain = true;
     if (!(f->offset = tp_alloc_array((size_t)f->k, 2 * sizeof *f->offset)))
         return false;
-    for (int64_t k = 0; k < f->k; k++) {
-        int64_t t = taps_first ? k / channels : k % taps, i = taps_first ? k % channels : k / taps;
-        int64_t w = t % c->kernel[2] * c->dilation[2];
-        f->offset[k] = i * f->copy.channel + t / (c->kernel[1] * c->kernel[2]) * c->dilation[0] * f->copy.plane +
-                       t / c->kernel[2] % c->kernel[1] * c->dilation[1] * f->copy.row +
-                       w % f->copy.phases * f->copy.quotient + w / f->copy.phases;
-        f->offset[f->k + k] = i * f->w->channel + tap_place(c->kernel, f->w->space, t);
-        f->weight_plain = f->weight_plain && f->offset[f->k + k] == k;
+    for (int64_t t = 0; t < taps; t++) {
+        int64_t w = t % c->kernel[2] * c->dilation[2], tap = tap_place(c->kernel, f->w->space, t);
+        int64_t place = t / (c->kernel[1] * c->kernel[2]) * c->dilation[0] * f->copy.plane +
+                        t / c->kernel[2] % c->kernel[1] * c->dilation[1] * f->copy.row +
+                        w % f->copy.phases * f->copy.quotient + w / f->copy.phases;
+        for (int64_t i = 0; i < channels; i++) {
+            int64_t k = taps_first ? t * channels + i : i * taps + t;
+            f->offset[k] = i * f->copy.channel + place;
+            f->offset[f->k + k] = i * f->w->channel + tap;
+            f->weight_plain = f->weight_plain && f->offset[f->k + k] == k;
+        }
     }
     return true;
 }

@@ -135,11 +135,39 @@ static void copy_pairs(const tp_conv_copy *p, const uint32_t *x, int64_t width, 
     }
 }
 
+/* A row without phases whose elements lie beside each other. Zeros of up to 16 bytes on either side are stored before what may
+ * lie over them: a call for each would take longer than the copy. */
+static void copy_plain_row(const copying *c, const char *x, char *to)
+{
+    const tp_conv_copy *p = c->plan;
+    int64_t bytes = (int64_t)c->bytes, from = clamp(-p->low[2], 0, p->row), end = clamp(c->image[2] - p->low[2], from, p->row);
+    int64_t left = from * bytes, n = (end - from) * bytes, right = (p->row - end) * bytes, at = 0;
+    if (left <= 16 && right <= 16 && p->row * bytes >= 16) {
+        memset(to, 0, 16);
+        memset(to + p->row * bytes - 16, 0, 16);
+    } else {
+        memset(to, 0, (size_t)left);
+        memset(to + left + n, 0, (size_t)right);
+    }
+    x += (p->low[2] + from) * bytes;
+    to += left;
+    for (; at + 32 <= n; at += 32)
+        memcpy(to + at, x + at, 32);
+    if (n >= 32)
+        memcpy(to + n - 32, x + n - 32, 32);
+    else
+        memcpy(to, x, (size_t)n);
+}
+
 static void copy_row(const copying *c, const char *x, bool inside, char *to)
 {
     const tp_conv_copy *p = c->plan;
     if (!inside) {
         memset(to, 0, (size_t)p->row * c->bytes);
+        return;
+    }
+    if (p->phases == 1 && c->view->space[2] == 1) {
+        copy_plain_row(c, x, to);
         return;
     }
     if (c->bytes == 4 && p->phases == 2 && c->view->space[2] == 1) {
@@ -210,53 +238,26 @@ static int64_t position(const tp_conv_grid *g, int64_t j)
     return row / g->size[1] * g->plane_step + row % g->size[1] * g->row_step + column;
 }
 
-/* A run of neighbours: outputs of one row. */
-typedef struct run {
-    int64_t position;
-    int     start, count;       /* in the panel */
-} run;
-
-static int runs_of(const tp_conv_grid *g, int64_t j0, int columns, run *r)
+/* Runs of a panel: outputs of one row. */
+static int runs_of(const tp_conv_grid *g, int64_t j0, int columns, tp_gemm_stretch *r)
 {
     int n = 0;
+    r[0] = (tp_gemm_stretch){ 0 };
     for (int start = 0; start < columns; n++) {
         int64_t left = g->size[2] - (j0 + start) % g->size[2];
-        r[n] = (run){ position(g, j0 + start), start, (int)(left < columns - start ? left : columns - start) };
+        r[n] = (tp_gemm_stretch){ position(g, j0 + start), start, (int)(left < columns - start ? left : columns - start) };
         start += r[n].count;
     }
     return n;
 }
 
-/* A run is copied as a whole line of the panel: what it writes beyond its end is written again by the next run or row,
- * and a copy of known size is a few instructions. Only the last row must be exact, for behind it lies the next panel,
- * which may be another thread's. */
-static inline __attribute__((always_inline)) void copy_line(char *to, const char *from, int bytes)
-{
-    for (int at = 0; at < bytes; at += 32)
-        memcpy(to + at, from + at, 32);
-}
-
-static inline __attribute__((always_inline)) void fill_lines(const tp_conv_grid *g, int64_t k0, int64_t rows, const run *r,
-                                                             int runs, int line, int64_t element, char *to)
-{
-    for (int64_t p = 0; p < rows; p++, to += line) {
-        const char *x = (const char *)g->copy + g->offset[k0 + p] * element;
-        copy_line(to, x + r[0].position * element, line);
-        for (int i = 1; i < runs; i++)
-            copy_line(to + r[i].start * element, x + r[i].position * element, line);
-    }
-}
-
+/* Only the last row must be exact, for behind it lies the next panel, which may be another thread's. */
 static void fill(const tp_conv_grid *g, int64_t k0, int64_t kc, int64_t j0, int columns, int line, int64_t element,
                  char *to)
 {
-    run r[64];
+    tp_gemm_stretch r[64];
     int runs = runs_of(g, j0, columns, r);
-    switch (line) {
-    case 64: fill_lines(g, k0, kc - 1, r, runs, 64, element, to); break;
-    case 128: fill_lines(g, k0, kc - 1, r, runs, 128, element, to); break;
-    default: fill_lines(g, k0, kc - 1, r, runs, line, element, to); break;
-    }
+    g->kernels->cut(kc - 1, g->copy, g->offset + k0, r, runs, to);
     for (int i = 0; i < runs; i++)
         memcpy(to + (kc - 1) * line + r[i].start * element,
                (const char *)g->copy + (g->offset[k0 + kc - 1] + r[i].position) * element,
@@ -368,7 +369,18 @@ typedef struct sweeping {
     const tp_conv_grid *g;
     char   *beside;             /* rows x pixels, NULL: the outputs are written where they belong */
     int64_t rows_a_chunk;       /* output rows of the image, over all channels */
+    bool    square;             /* rows are done four at a time */
 } sweeping;
+
+/* Taps three by three, where a row of outputs looks at what the one above it saw a row of taps lower? */
+static bool is_square(const tp_conv_grid *g)
+{
+    const int64_t *o = g->offset;
+    bool square = g->k == 9 && g->size[2] * (int64_t)g->element_bytes >= 64;
+    for (int t = 3; square && t < 9; t++)
+        square = o[t] - o[t - 3] == g->row_step;
+    return square;
+}
 
 static void scatter_chunk(void *work, int64_t channel, int64_t count)
 {
@@ -402,14 +414,18 @@ static void sweep_chunk(void *work, int64_t index, int64_t count)
     int64_t bytes = (int64_t)g->element_bytes, lines = g->size[0] * g->size[1];
     int64_t end = clamp((index + 1) * s->rows_a_chunk, 0, lines * g->rows);
     (void)count;
-    for (int64_t r = index * s->rows_a_chunk; r < end; r++) {
+    for (int64_t r = index * s->rows_a_chunk, done; r < end; r += done) {
         int64_t channel = r / lines, line = r % lines, i = line / g->size[1], j = line % g->size[1];
         char *to = s->beside ? s->beside + r * g->size[2] * bytes
                              : (char *)g->out + (channel * g->channel + i * g->space[0] + j * g->space[1]) * bytes;
-        int64_t from = channel / g->sharing * g->copy_channel + i * g->plane_step + j * g->row_step;
-        g->kernels->taps(g->size[2], g->k, (const char *)g->copy + from * bytes,
-                         g->offset, (const char *)g->weight + channel * g->weight_row * bytes,
-                         g->bias ? element(g->bias, channel, g->element_bytes) : 0, to);
+        int64_t at = channel / g->sharing * g->copy_channel + i * g->plane_step + j * g->row_step;
+        const char *from = (const char *)g->copy + at * bytes, *weight = (const char *)g->weight + channel * g->weight_row * bytes;
+        double start = g->bias ? element(g->bias, channel, g->element_bytes) : 0;
+        done = s->square && j + TP_SQUARE_ROWS <= g->size[1] && r + TP_SQUARE_ROWS <= end ? TP_SQUARE_ROWS : 1;
+        if (done > 1)
+            g->kernels->square(g->size[2], from, g->offset, g->row_step, weight, start, to, s->beside ? g->size[2] : g->space[1]);
+        else
+            g->kernels->taps(g->size[2], g->k, from, g->offset, weight, start, to);
     }
 }
 
@@ -445,9 +461,11 @@ static void plane_chunk(void *work, int64_t index, int64_t count)
 
 static void sweep_taps(const tp_conv_grid *g, char *beside)
 {
-    bool join = rows_join(g);
+    bool square = is_square(g), join = !square && rows_join(g);
     int64_t rows = g->size[0] * g->rows * (join ? 1 : g->size[1]), row = g->size[2] * (join ? g->size[1] : 1);
-    sweeping s = { g, beside, 1 + SWEEP_CHUNK / (row * g->k + 1) };
+    sweeping s = { g, beside, 1 + SWEEP_CHUNK / (row * g->k + 1), square };
+    if (square)         /* whole channels, so that rows of four are not cut */
+        s.rows_a_chunk = (s.rows_a_chunk + g->size[1] - 1) / g->size[1] * g->size[1];
     tp_pool_run((rows + s.rows_a_chunk - 1) / s.rows_a_chunk, join ? plane_chunk : sweep_chunk, &s);
 }
 
@@ -516,9 +534,9 @@ bool tp_conv_grid_run(const tp_conv_grid *g, bool one_channel)
     else
         ok = multiply(g, beside, step);
     if (ok && beside && g->channel == 1)
-        tp_pool_run(g->size[0] * g->size[1], turn_chunk, &(sweeping){ g, beside, 1 });
+        tp_pool_run(g->size[0] * g->size[1], turn_chunk, &(sweeping){ g, beside, 1, false });
     else if (ok && beside)
-        tp_pool_run(g->rows, scatter_chunk, &(sweeping){ g, beside, 1 });
+        tp_pool_run(g->rows, scatter_chunk, &(sweeping){ g, beside, 1, false });
     tp_block_free(beside, bytes);
     return ok;
 }

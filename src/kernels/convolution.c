@@ -164,3 +164,41 @@ TP_HOOK_K(tp_k_convolution_backward)
     }
     return tp_conv_backward_bias(d, &sums, &g, tp_tensor_data(out[2]));
 }
+
+/* ---- loops by name ---- */
+
+/* The tensor with a batch of one in front, when it has only `dims` and channels. Counted. */
+static tp_tensor *batched(const tp_tensor *t, int dims)
+{
+    int64_t size[TP_MAX_DIMS] = { 1 }, stride[TP_MAX_DIMS] = { t->numel };
+    if (t->ndim == dims + 2)
+        return tp_tensor_ref(t);
+    for (int i = 0; i < t->ndim; i++) {
+        size[i + 1] = t->size[i];
+        stride[i + 1] = t->stride[i];
+    }
+    return tp_tensor_view(t, t->ndim + 1, size, stride, t->offset);
+}
+
+/* (self, weight, kernel_size, bias, stride, padding, …); a number stands for a list of it. */
+static bool run_loop(const tp_value *arg, tp_tensor *out, tp_value dilation, bool transposed, tp_value output_padding)
+{
+    int dims = arg[1].tensor->ndim - 2;
+    tp_tensor *x = batched(arg[0].tensor, dims), *y = x ? batched(out, dims) : NULL;
+    tp_value full[9] = { tp_of_tensor(x), arg[1], arg[3], arg[4], arg[5], dilation, tp_bool(transposed), output_padding, tp_int(1) };
+    bool ok = y && tp_k_convolution(full, &y);
+    tp_tensor_unref(x);
+    tp_tensor_unref(y);
+    return ok;
+}
+
+TP_HOOK_K(tp_k_slow_conv) { return run_loop(arg, out[0], tp_int(1), false, tp_int(0)); }
+TP_HOOK_K(tp_k_slow_conv_dilated) { return run_loop(arg, out[0], arg[6], false, tp_int(0)); }
+TP_HOOK_K(tp_k_slow_conv_transpose) { return run_loop(arg, out[0], arg[7], true, arg[6]); }
+
+/* (grad_output, self, weight, kernel_size, stride, padding, output_mask) */
+TP_HOOK_K(tp_k_slow_conv_backward)
+{
+    tp_value full[11] = { arg[0], arg[1], arg[2], tp_none(), arg[4], arg[5], tp_int(1), tp_bool(false), tp_int(0), tp_int(1), arg[6] };
+    return tp_k_convolution_backward(full, out);
+}

@@ -29,3 +29,77 @@ TP_HOOK_K(tp_k_set_)
     tp_tensor_set_storage(self, tp_storage_ref(source->storage));
     return true;
 }
+
+/* ---- tensors put onto other memory ---- */
+
+/* set_(self): no elements, a storage of its own. */
+TP_HOOK_K(tp_k_set_empty)
+{
+    tp_tensor *self = arg[0].tensor;
+    int64_t size = 0, stride = 1;
+    tp_storage *s = tp_storage_new(0);
+    (void)out;
+    if (!s || !tp_tensor_set_geometry(self, 1, &size, &stride, 0)) {
+        tp_storage_unref(s);
+        return false;
+    }
+    tp_tensor_set_storage(self, s);
+    return true;
+}
+
+/* set_.source_Storage(self, source): all of it, as a vector. */
+TP_HOOK_K(tp_k_set_storage)
+{
+    tp_tensor *self = arg[0].tensor;
+    tp_storage *s = arg[1].tensor->storage;
+    int64_t size = (int64_t)(s->bytes / tp_dtype_bytes((tp_dtype)self->dtype)), stride = 1;
+    (void)out;
+    if (!tp_tensor_set_geometry(self, 1, &size, &stride, 0))
+        return false;
+    tp_tensor_set_storage(self, tp_storage_ref(s));
+    return true;
+}
+
+/* How many elements a storage must have for these strides; -1: that is no size. */
+static int64_t reach_of(int n, const int64_t *size, const int64_t *stride, int64_t offset)
+{
+    int64_t last = offset;
+    for (int i = 0; i < n; i++) {
+        int64_t step;
+        if (size[i] < 0 || stride[i] < 0)
+            return -1;
+        if (!size[i])
+            return 0;
+        if (__builtin_mul_overflow(size[i] - 1, stride[i], &step) || __builtin_add_overflow(last, step, &last))
+            return -1;
+    }
+    return last < INT64_MAX / 64 ? last + 1 : -1;
+}
+
+/* set_(self, source, storage_offset, size, stride): a storage that is too small grows. */
+TP_HOOK_K(tp_k_set_strided)
+{
+    tp_tensor *self = arg[0].tensor;
+    tp_storage *s = arg[1].tensor->storage;
+    int64_t size[TP_MAX_DIMS], stride[TP_MAX_DIMS], offset = tp_as_int(arg[2]);
+    int n = tp_as_ints(arg[3], size, TP_MAX_DIMS, 0), m = tp_as_ints(arg[4], stride, TP_MAX_DIMS, 0);
+    (void)out;
+    if (n < 0 || m < 0)
+        return false;
+    if (offset < 0)
+        return tp_fail(TP_ERR_RUNTIME, "Tensor: invalid storage offset %lld", LL(offset));
+    if (m && n != m)
+        return tp_fail(TP_ERR_RUNTIME, "unequal size length (%d) and stride length (%d)", n, m);
+    if (!m)
+        tp_strides_row_major(n, size, stride);
+    int64_t needed = reach_of(n, size, stride, offset);
+    size_t bytes = (size_t)needed * tp_dtype_bytes((tp_dtype)self->dtype);
+    if (needed < 0)
+        return tp_fail(TP_ERR_RUNTIME, "Storage size calculation overflowed with the given sizes and strides");
+    if (bytes > s->bytes && s->kind != TP_MEMORY_NONE && !tp_storage_resize(s, bytes))
+        return false;
+    if (!tp_tensor_set_geometry(self, n, size, stride, offset))
+        return false;
+    tp_tensor_set_storage(self, tp_storage_ref(s));
+    return true;
+}

@@ -1,7 +1,10 @@
 /* factory.c - tensors from nothing: filled, counted up, with ones on the diagonal.
  *
  * Counting computes each element from its position, never from its neighbour, in i64 for integers and f64 for floats. */
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "kernels/dense.h"
 #include "ops/run.h"
@@ -110,37 +113,6 @@ TP_HOOK_K(tp_k_arange_end)
     return arange(tp_scalar_int(0), tp_scalar_int(1), out[0]);
 }
 
-/* linspace(start, end, steps, …): from both ends to the middle, so that both are exact. */
-TP_HOOK_K(tp_k_linspace)
-{
-    tp_dtype d = (tp_dtype)out[0]->dtype;
-    tp_scalar start = tp_as_scalar(arg[0]), end = tp_as_scalar(arg[1]);
-    int64_t n = out[0]->numel, half = n / 2;
-    size_t bytes = tp_dtype_bytes(d);
-    char *to = tp_tensor_data(out[0]);
-    double a = tp_scalar_to_double(start), b = tp_scalar_to_double(end);
-    if (n == 1) {
-        tp_scalar_write(start, to, d);
-        return true;
-    }
-    for (int64_t i = 0; i < n; i++, to += bytes) {
-        int64_t k = i < half ? i : n - i - 1;
-        double value;
-        if (tp_dtype_is_integral(d)) {
-            double step = (b - a) / (double)(n - 1);
-            value = i < half ? a + step * (double)k : b - step * (double)k;
-        } else if (d == TP_f64) {
-            double step = (b - a) / (double)(n - 1);
-            value = i < half ? __builtin_fma(step, (double)k, a) : __builtin_fma(-step, (double)k, b);
-        } else {
-            float fa = (float)a, fb = (float)b, step = (fb - fa) / (float)(n - 1);
-            value = i < half ? __builtin_fmaf(step, (float)k, fa) : __builtin_fmaf(-step, (float)k, fb);
-        }
-        tp_scalar_write(tp_scalar_float(value), to, d);
-    }
-    return true;
-}
-
 /* eye(n, …), eye.m(n, m, …) */
 TP_HOOK_K(tp_k_eye)
 {
@@ -187,4 +159,24 @@ TP_HOOK_K(tp_k_tril_indices)
 TP_HOOK_K(tp_k_triu_indices)
 {
     return triangle_indices(arg, out[0], false);
+}
+
+/* from_file(filename, shared, size, …): the first elements of a file. */
+TP_HOOK_K(tp_k_from_file)
+{
+    const char *name = arg[0].string->text;
+    size_t bytes = (size_t)out[0]->numel * tp_dtype_bytes((tp_dtype)out[0]->dtype);
+    FILE *file = fopen(name, "rb");
+    if (!file)
+        return tp_fail(TP_ERR_RUNTIME, "unable to open file <%s> in read-only mode: %s (%d)", name, strerror(errno), errno);
+    long length = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
+    bool ok = length >= 0 && fseek(file, 0, SEEK_SET) == 0;
+    if (!ok)
+        (void)tp_fail(TP_ERR_RUNTIME, "unable to stat the file <%s>: %s (%d)", name, strerror(errno), errno);
+    else if ((size_t)length < bytes)
+        ok = tp_fail(TP_ERR_RUNTIME, "file <%s> size <%ld> is smaller than the required mapping size <%zu>", name, length, bytes);
+    else if (bytes && fread(tp_tensor_data(out[0]), 1, bytes, file) != bytes)
+        ok = tp_fail(TP_ERR_RUNTIME, "unable to read the file <%s>", name);
+    fclose(file);
+    return ok;
 }

@@ -24,6 +24,7 @@ enum {
     SLICE = 2048,               /* rows and columns packed at a time, so that both stay in the last cache */
     SLICE_K = 4 * TP_GEMM_K,
     TILE_COLUMNS = 256,
+    ONE_TILE = 256,             /* rows of a tile at most: a block of A fits the second cache */
 };
 
 static const tp_gemm_set *const sets[] = {
@@ -89,12 +90,12 @@ static void choose_tiles(job *j)
     const tp_gemm_problem *g = j->g;
     int64_t rows = j->kernels->rows, columns = j->kernels->columns;
     int64_t tr = least(up(g->m, rows), up(96, rows)), tc = least(up(g->n, columns), TILE_COLUMNS);
-    if (g->m <= 256 && g->k * g->m <= 64 << 10)
+    if (g->m <= ONE_TILE && (g->fill || g->k * g->m <= 64 << 10))
         tr = up(g->m, rows);
-    while (up(g->m, tr) / tr * (up(g->n, tc) / tc) < 8 && tr * tc * g->k >= 2 * CHUNK) {
-        if (tc >= tr && tc > columns)
+    for (int64_t tiles; (tiles = up(g->m, tr) / tr * (up(g->n, tc) / tc)) < 8 && tr * tc * g->k >= 2 * CHUNK;) {
+        if (tc > columns && (tc >= tr || g->fill))
             tc = up(tc / 2, columns);
-        else if (tr > rows)
+        else if (tr > rows && (!g->fill || tiles < 2))  /* each row of tiles fills the panels again */
             tr = up(tr / 2, rows);
         else
             break;
@@ -137,7 +138,7 @@ static bool run_blocked(const tp_gemm_problem *g, const tp_gemm_kernels *kernels
 {
     int64_t sm = least(g->m, SLICE), sn = least(g->n, SLICE), sk = least(g->k, SLICE_K);
     bool pack_a = g->a_offset || g->a_column != 1 || (g->n > 256 && g->m * g->k > 128 << 10);
-    bool pack_b = g->m > 192 || (g->b_column != 1 && g->m > 96);
+    bool pack_b = g->fill ? g->m > ONE_TILE : g->m > 192 || (g->b_column != 1 && g->m > 96);
     size_t a_bytes = pack_a ? (size_t)(up(sm, kernels->rows) * sk) * bytes : 0;
     size_t b_bytes = pack_b ? (size_t)(up(sn, kernels->columns) * sk) * bytes : 0;
     char *scratch = NULL;

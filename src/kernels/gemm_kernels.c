@@ -9,6 +9,7 @@
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
 #define INLINE static inline __attribute__((always_inline))
+enum { SQUARE_ROWS = TP_SQUARE_ROWS };
 
 #if TP_VECTOR == 64
 #define FMA_f32(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, (unsigned short)-1, 4)
@@ -27,6 +28,7 @@
 #define T float
 #define NAME(x) CAT(x, _f32)
 #define FMA_VECTOR FMA_f32
+#define FMA_NARROW __builtin_ia32_vfmaddps256
 #define FMA_SCALAR __builtin_fmaf
 #define ELEMENT_BYTES 4
 #include "kernels/gemm_kernels.inc"
@@ -34,6 +36,7 @@
 #define T double
 #define NAME(x) CAT(x, _f64)
 #define FMA_VECTOR FMA_f64
+#define FMA_NARROW __builtin_ia32_vfmaddpd256
 #define FMA_SCALAR __builtin_fma
 #define ELEMENT_BYTES 8
 #include "kernels/gemm_kernels.inc"
@@ -41,7 +44,7 @@
 #define KERNELS(type, bytes)                                                                                        \
     { .rows = MICRO_ROWS, .columns = 2 * TP_VECTOR / bytes, .tile = tile_##type, .pack_a = pack_a_##type,           \
       .pack_b = pack_b_##type, .dot = dot_##type, .sweep = sweep_##type, .tiny = tiny_##type,           \
-      .taps = taps_##type, .correlate = correlate_##type, .sum_lanes = sum_lanes_##type }
+      .taps = taps_##type, .square = square_##type, .cut = cut_##type, .correlate = correlate_##type, .sum_lanes = sum_lanes_##type }
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 

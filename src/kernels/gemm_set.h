@@ -11,9 +11,16 @@
 
 /* The block of k after which a chain is added to C. The same in every instruction set, for it shows in the bits. */
 enum { TP_GEMM_K = 256 };
+enum { TP_SQUARE_ROWS = 4 };
 
 /* Fills rows k0 … k0+kc of B at columns j0 … j0+columns, `width` elements a row, anything beyond `columns`. */
 typedef void tp_gemm_fill(const void *source, int64_t k0, int64_t kc, int64_t j0, int columns, int width, void *to);
+
+/* Neighbours of a panel's row that are neighbours in memory too. */
+typedef struct tp_gemm_stretch {
+    int64_t position;           /* of the first in memory */
+    int     start, count;       /* in the row */
+} tp_gemm_stretch;
 
 /* C = alpha A B + beta C; strides in elements of A, B and C. C is not read when beta is 0. */
 typedef struct tp_gemm_problem {
@@ -46,6 +53,13 @@ typedef struct tp_gemm_kernels {
     /* to[j] = start + the sum over t of weight[t] * x[offset[t] + j], for n outputs; depthwise convolution. */
     void (*taps)(int64_t n, int64_t count, const void *x, const int64_t *offset, const void *weight, double start,
                  void *to);
+    /* Rows of a panel, `columns` wide, cut from x: run i of row p begins at x[offset[p] + run[i].position]. A run is copied
+     * in whole vectors: what it writes beyond its end is written again by the next run or row, or by the caller. */
+    void (*cut)(int64_t rows, const void *x, const int64_t *offset, const tp_gemm_stretch *run, int runs, void *panel);
+    /* `taps` for TP_SQUARE_ROWS rows of a 3 x 3 kernel, `to_row` apart, whose taps lie at offset[0 … 2] in each of three rows
+     * of x, `row` apart, one further down for each row of outputs. n is at least 64 bytes of elements. */
+    void (*square)(int64_t n, const void *x, const int64_t *offset, int64_t row, const void *weight, double start, void *to,
+                   int64_t to_row);
 } tp_gemm_kernels;
 
 typedef struct tp_gemm_set {

@@ -28,7 +28,7 @@ static void forward_group(const work *w, int64_t k)
     int64_t each = w->channels / w->groups, n = each * w->inner, first = k % w->groups * each;
     const void *x = tp_row_at(r, w->x, k * n);
     double mean = tp_row_get(r, &(tp_row_number[]){ tp_row_make(r, tp_row_sum(r, n, x) / (double)n) });
-    double rstd = 1 / sqrt(tp_row_deviation(r, n, mean, x) / (double)n + w->eps);
+    double rstd = tp_row_rstd(r, tp_row_deviation(r, n, mean, x) / (double)n, w->eps);
     tp_row_put(r, tp_row_at(r, w->mean, k), mean);
     tp_row_put(r, tp_row_at(r, w->rstd, k), rstd);
     for (int64_t c = 0; c < each; c++) {

@@ -8,6 +8,7 @@
 #include "kernels/dense.h"
 #include "kernels/element.h"
 #include "kernels/index_plan.h"
+#include "kernels/nonzero.h"
 
 /* One side is x, seen through the plan; the other a tensor of the result's shape (strides 0 where values broadcast). */
 typedef struct work {
@@ -146,7 +147,9 @@ static void run(work *w, const tp_tensor *other)
 TP_HOOK_K(tp_k_index)
 {
     tp_index_plan plan;
-    const tp_tensor *self = arg[0].tensor;
+    const tp_tensor *self = arg[0].tensor, *mask = tp_index_mask(self, arg[1]);
+    if (mask && out[0] && tp_tensor_is_contiguous(out[0]))      /* its sizes come from the shape rule, which has checked the mask */
+        return tp_mask_select(self, mask, out);
     if (!tp_index_plan_init(&plan, self, arg[1]))
         return false;
     int ndim = plan.outer_ndim + plan.place_ndim + plan.inner_ndim;
@@ -181,6 +184,19 @@ static bool check_values(const tp_index_plan *p, const tp_tensor *values)
 
 /* index_put_(self, indices, values, accumulate); _index_put_impl_ has one argument more. Writes out[0], which is self or
  * holds its elements already. */
+/* One index alone, a mask of bytes: PyTorch fills through it, and refuses to. */
+static bool is_byte_mask(tp_value indices)
+{
+    const tp_tensor *only = NULL;
+    for (uint32_t i = 0; i < tp_length(indices); i++) {
+        const tp_tensor *t = tp_as_tensor(indices.list->item[i]);
+        if (t && only)
+            return false;
+        only = t ? t : only;
+    }
+    return only && only->dtype == TP_u8;
+}
+
 TP_HOOK_K(tp_k_index_put)
 {
     tp_index_plan plan;
@@ -192,6 +208,8 @@ TP_HOOK_K(tp_k_index_put)
     if (!tp_index_plan_init(&plan, self, arg[1]))
         return false;
     bool ok = check_values(&plan, values);
+    if (ok && !tp_as_bool(arg[3]) && values->numel == 1 && is_byte_mask(arg[1]))
+        ok = tp_fail(TP_ERR_RUNTIME, "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char");
     if (ok && tp_tensor_overlaps(self, values))
         ok = (cast = tp_clone(values, TP_FORMAT_CONTIGUOUS)) != NULL;
     if (ok) {

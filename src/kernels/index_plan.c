@@ -164,8 +164,8 @@ static bool lay_out(tp_index_plan *p, const expanded *e, const tp_tensor *x)
     return true;
 }
 
-/* Adds one index tensor, broadcast to the shape of places, times the stride of its dim. */
-static bool add_offsets(tp_index_plan *p, const tp_tensor *index, const tp_tensor *x, int dim)
+/* Adds one index tensor, broadcast to the shape of places, times the stride of its dim. Messages count indexed dims: `number`. */
+static bool add_offsets(tp_index_plan *p, const tp_tensor *index, const tp_tensor *x, int dim, int number)
 {
     const int64_t *size = p->size + p->outer_ndim, n = x->size[dim];
     int64_t stride[TP_MAX_DIMS], at[TP_MAX_DIMS] = { 0 }, from = 0, step = x->stride[dim] * (int64_t)tp_dtype_bytes((tp_dtype)x->dtype);
@@ -179,7 +179,7 @@ static bool add_offsets(tp_index_plan *p, const tp_tensor *index, const tp_tenso
     for (int64_t i = 0; i < p->place_count; i++) {
         int64_t value = data[from];
         if (value < -n || value >= n)
-            return tp_fail(TP_ERR_INDEX, "index %lld is out of bounds for dimension %d with size %lld", LL(value), dim, LL(n));
+            return tp_fail(TP_ERR_INDEX, "index %lld is out of bounds for dimension %d with size %lld", LL(value), number, LL(n));
         p->offset[i] += (value < 0 ? value + n : value) * step;
         tp_next(p->place_ndim, size, at, moving, moves);
     }
@@ -194,8 +194,8 @@ bool tp_index_plan_init(tp_index_plan *p, const tp_tensor *x, tp_value indices)
     if (ok && p->outer_count * p->inner_count == 0)
         ok = (p->offset = tp_alloc_zero(sizeof *p->offset)) != NULL;
     else if (ok && (ok = p->place_count < INT64_MAX / 8 && (p->offset = tp_alloc_zero((size_t)(p->place_count + 1) * sizeof *p->offset)) != NULL))
-        for (int i = 0; ok && i < e.dims; i++)
-            ok = !e.index[i] || add_offsets(p, e.index[i], x, i);
+        for (int i = 0, number = 0; ok && i < e.dims; i++)
+            ok = !e.index[i] || add_offsets(p, e.index[i], x, i, number++);
     expanded_fini(&e);
     if (!ok)
         tp_index_plan_fini(p);
@@ -208,10 +208,21 @@ void tp_index_plan_fini(tp_index_plan *p)
     p->offset = NULL;
 }
 
+const tp_tensor *tp_index_mask(const tp_tensor *x, tp_value indices)
+{
+    const tp_tensor *t = tp_length(indices) == 1 ? tp_as_tensor(indices.list->item[0]) : NULL;
+    return t && is_mask(t) && t->ndim == x->ndim && x->ndim ? t : NULL;
+}
+
 bool tp_index_shape(const tp_tensor *x, tp_value indices, int *ndim, int64_t *size)
 {
     expanded e;
     tp_index_plan p;
+    const tp_tensor *mask = tp_index_mask(x, indices);
+    if (mask) {
+        *ndim = 1;
+        return check_mask(mask, x, 0) && tp_count_nonzero(mask, size);
+    }
     bool ok = expand(&e, x, indices) && lay_out(&p, &e, x);
     expanded_fini(&e);
     if (ok) {

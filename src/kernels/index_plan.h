@@ -22,6 +22,9 @@ typedef struct tp_index_plan {
 TP_CHECK bool tp_index_plan_init(tp_index_plan *p, const tp_tensor *x, tp_value indices);
 void tp_index_plan_fini(tp_index_plan *p);
 
+/* The mask when it is the only index and covers all dims, which needs no plan; else NULL. Its sizes are not checked. */
+const tp_tensor *tp_index_mask(const tp_tensor *x, tp_value indices);
+
 /* The shape alone, for shape rules: counts the true elements of masks, reads no index. */
 TP_CHECK bool tp_index_shape(const tp_tensor *x, tp_value indices, int *ndim, int64_t *size);
 

@@ -4,9 +4,11 @@
 
 #include "base/pool.h"
 #include "base/test.h"
+#include "kernels/filter.h"
 #include "kernels/normal16.h"
 #include "ops/hooks.h"
 #include "tensor/generator.h"
+#include "tile/set.h"
 
 TP_HOOK_K(tp_k_randn);
 TP_HOOK_K(tp_k_softmax);
@@ -104,6 +106,39 @@ TP_TEST(normal16_has_the_same_bits_everywhere)
     }
 out:
     tp_generator_unref(g);
+}
+
+TP_TEST(filters_agree)
+{
+    enum { N = 1000 };
+    static const tp_filter *const sets[] = { &tp_filter_plain, &tp_filter_avx2, &tp_filter_avx512 };
+    uint8_t byte[N];
+    float x[N];
+    for (int i = 0; i < N; i++) {
+        byte[i] = i * 37 % 11 < 5 ? (uint8_t)(i % 3 + 1) : 0;
+        x[i] = i % 50 ? sinf((float)i) : i % 100 ? NAN : -0.0f;
+    }
+    for (tp_isa isa = 0; isa < TP_ISA_COUNT && tp_tile_set_of(isa); isa++) {
+        const tp_filter *f = sets[isa];
+        int64_t count = 0, place[2][N];
+        uint32_t key[2][N];
+        float chosen[2][N];
+        for (int i = 0; i < N; i++)
+            if (byte[i]) {
+                chosen[0][count] = x[i];
+                place[0][count++] = i;
+            }
+        TP_EXPECT(f->count(N, byte) == count);
+        f->positions(N, byte, count, place[1]);
+        f->compress[2](N, byte, count, x, chosen[1]);
+        TP_EXPECT(memcmp(place[0], place[1], (size_t)count * sizeof **place) == 0);
+        TP_EXPECT(memcmp(chosen[0], chosen[1], (size_t)count * sizeof **chosen) == 0);
+        f->compress[3](N / 2, byte, f->count(N / 2, byte), place[0], place[1]);
+        for (int64_t i = 0, k = 0; i < N / 2; i++)
+            TP_EXPECT(!byte[i] || place[1][k++] == place[0][i]);
+        TP_EXPECT(f->keys_f32(N, x, 0, 0x80000000u, key[0]) == sets[0]->keys_f32(N, x, 0, 0x80000000u, key[1]));
+        TP_EXPECT(memcmp(key[0], key[1], sizeof *key) == 0);
+    }
 }
 
 TP_TEST(softmax_sums_to_one)
@@ -232,6 +267,28 @@ out:
     tp_tensor_unref(x);
 }
 
+/* Rows much longer than what is kept: the best are those a sort puts first, for both widths of keys. */
+TP_TEST(topk_is_the_front_of_a_sort)
+{
+    enum { N = 40000, K = 30 };
+    tp_tensor *x[2] = { noise(1, (int64_t[]){ N }, 3), tp_tensor_new(TP_i64, 1, (int64_t[]){ N }) };
+    tp_tensor *sorted[2] = { tp_tensor_new(TP_f32, 1, (int64_t[]){ N }), tp_tensor_new(TP_i64, 1, (int64_t[]){ N }) };
+    tp_tensor *top[2] = { tp_tensor_new(TP_f32, 1, (int64_t[]){ K }), tp_tensor_new(TP_i64, 1, (int64_t[]){ K }) };
+    TP_NEED(x[0] && x[1] && sorted[0] && sorted[1] && top[0] && top[1]);
+    for (int64_t i = 0; i < N; i++)
+        ((int64_t *)tp_tensor_data(x[1]))[i] = i * 7919 % 1009 - 500;
+    for (int k = 0; k < 4; k++) {
+        tp_tensor *s[2] = { k / 2 ? NULL : sorted[0], sorted[1] }, *t[2] = { k / 2 ? NULL : top[0], top[1] };
+        TP_NEED(tp_k_sort((tp_value[]){ tp_of_tensor(x[k / 2]), tp_int(0), tp_bool(k % 2) }, s));
+        TP_NEED(tp_k_topk((tp_value[]){ tp_of_tensor(x[k / 2]), tp_int(K), tp_int(0), tp_bool(k % 2), tp_bool(true) }, t));
+        TP_EXPECT(memcmp(tp_tensor_data(t[1]), tp_tensor_data(s[1]), K * sizeof(int64_t)) == 0);
+    }
+out:
+    drop(x, 2);
+    drop(sorted, 2);
+    drop(top, 2);
+}
+
 TP_TEST(tensors_are_joined_and_rolled)
 {
     tp_tensor *a = MATRIX(TP_i64, 2, 1, 2, 3, 4), *b = MATRIX(TP_f32, 2, 0.5, 1.5), *out = tp_tensor_new(TP_f32, 2, (int64_t[]){ 2, 3 });
@@ -263,7 +320,8 @@ out:
 }
 
 TP_TEST_MAIN(TP_SWEPT(normal_numbers_are_torchs), TP_SWEPT(normal16_has_the_same_bits_everywhere), TP_SWEPT(softmax_sums_to_one),
-             TP_SWEPT(long_rows_are_summed_whole),
+             TP_SWEPT(filters_agree), TP_SWEPT(long_rows_are_summed_whole),
              TP_SWEPT(threads_do_not_show), TP_SWEPT(batch_norm_keeps_running_statistics), TP_SWEPT(indices_pick_and_place),
-             TP_SWEPT(gather_scatter_and_embedding_rows), TP_SWEPT(sorting_is_stable_with_nan_last), TP_SWEPT(tensors_are_joined_and_rolled),
+             TP_SWEPT(gather_scatter_and_embedding_rows), TP_SWEPT(sorting_is_stable_with_nan_last), TP_SWEPT(topk_is_the_front_of_a_sort),
+             TP_SWEPT(tensors_are_joined_and_rolled),
              TP_SWEPT(losses_skip_ignored_targets))

@@ -30,15 +30,10 @@ static void forward_row(const work *w, int64_t i)
     void *y = tp_row_at(r, w->y, i * n);
     tp_row_number mean = tp_row_make(r, tp_row_sum(r, n, x) / (double)n);
     double variance = tp_row_deviation(r, n, tp_row_get(r, &mean), x) / (double)n;
-    tp_row_number rstd = tp_row_make(r, 1 / sqrt(variance + w->eps));
+    tp_row_number rstd = tp_row_make(r, tp_row_rstd(r, variance, w->eps));
     tp_row_put(r, tp_row_at(r, w->mean, i), tp_row_get(r, &mean));
     tp_row_put(r, tp_row_at(r, w->rstd, i), tp_row_get(r, &rstd));
-    tp_row_step_one(r, TP_PRIM_sub, n, y, x, &mean);
-    tp_row_step_one(r, TP_PRIM_mul, n, y, y, &rstd);
-    if (w->w)
-        tp_row_step(r, TP_PRIM_mul, n, y, y, w->w);
-    if (w->b)
-        tp_row_step(r, TP_PRIM_add, n, y, y, w->b);
+    tp_row_normalise(r, n, y, x, &mean, &rstd, w->w, w->b);
 }
 
 static void forward_chunk(void *pointer, int64_t index, int64_t count)
@@ -83,8 +78,7 @@ static void backward_row(const work *w, int64_t i, void *dw, void *db, void *xh,
     int64_t n = w->n;
     const void *g = tp_row_at(r, w->g, i * n);
     const void *rstd = tp_row_at(r, w->rstd, i);
-    tp_row_step_one(r, TP_PRIM_sub, n, xh, tp_row_at(r, w->x, i * n), tp_row_at(r, w->mean, i));
-    tp_row_step_one(r, TP_PRIM_mul, n, xh, xh, rstd);
+    tp_row_normalise(r, n, xh, tp_row_at(r, w->x, i * n), tp_row_at(r, w->mean, i), rstd, NULL, NULL);
     if (dw) {
         tp_row_step(r, TP_PRIM_mul, n, gw, g, xh);
         tp_row_step(r, TP_PRIM_add, n, dw, dw, gw);

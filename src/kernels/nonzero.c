@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernels/dense.h"
+#include "kernels/filter.h"
 #include "ops/promote.h"
 
 /* Bytes 0 or 1 in row-major order. A bool from foreign memory may hold other bytes: they are only compared with 0. */
@@ -14,46 +15,18 @@ static tp_tensor *truths(const tp_tensor *t)
     return tp_dense(t, TP_b8);
 }
 
-static int64_t count_bytes(const uint8_t *byte, int64_t n)
+static int64_t count_true(const tp_tensor *bytes)
 {
-    int64_t total = 0;
-    while (n > 0) {
-        int64_t some = n < 4096 ? n : 4096;
-        uint32_t part = 0;
-        for (int64_t i = 0; i < some; i++)
-            part += byte[i] != 0;
-        total += part;
-        byte += some;
-        n -= some;
-    }
-    return total;
+    return tp_filter_chosen()->count(bytes->numel, tp_tensor_data(bytes));
 }
 
 bool tp_count_nonzero(const tp_tensor *t, int64_t *count)
 {
     tp_tensor *b = truths(t);
     if (b)
-        *count = count_bytes(tp_tensor_data(b), b->numel);
+        *count = count_true(b);
     tp_tensor_unref(b);
     return b != NULL;
-}
-
-/* Writes the flat positions of true bytes. */
-static void collect(const uint8_t *byte, int64_t n, int64_t *out)
-{
-    int64_t found = 0, i = 0;
-    for (; i + 8 <= n; i += 8) {
-        uint64_t word;
-        memcpy(&word, byte + i, 8);
-        if (!word)
-            continue;
-        for (int k = 0; k < 8; k++)
-            if (byte[i + k])
-                out[found++] = i + k;
-    }
-    for (; i < n; i++)
-        if (byte[i])
-            out[found++] = i;
 }
 
 /* Turns flat positions, kept in the last column, into coordinates, one column a dim. */
@@ -75,11 +48,11 @@ tp_tensor *tp_nonzero(const tp_tensor *t)
 {
     tp_tensor *b = truths(t), *out = NULL;
     if (b) {
-        int64_t count = count_bytes(tp_tensor_data(b), b->numel);
+        int64_t count = count_true(b);
         int64_t size[2] = { count, t->ndim }, stride[2] = { 1, count > 1 ? count : 1 };
         out = tp_tensor_new_on(t->device, TP_i64, 2, size, stride);
         if (out && count && t->ndim) {
-            collect(tp_tensor_data(b), b->numel, (int64_t *)tp_tensor_data(out) + (t->ndim - 1) * count);
+            tp_filter_chosen()->positions(b->numel, tp_tensor_data(b), count, (int64_t *)tp_tensor_data(out) + (t->ndim - 1) * count);
             unravel(t, count, tp_tensor_data(out));
         }
     }
@@ -93,6 +66,24 @@ TP_HOOK_K(tp_k_nonzero)
 }
 
 /* ---- masks that choose elements ---- */
+
+bool tp_mask_select(const tp_tensor *t, const tp_tensor *mask, tp_tensor **out)
+{
+    tp_tensor *values = tp_contiguous(t), *chosen = values ? truths(mask) : NULL;
+    bool ok = chosen != NULL;
+    if (ok && !*out) {
+        int64_t count = count_true(chosen), stride = 1;
+        ok = (*out = tp_tensor_new_on(t->device, (tp_dtype)t->dtype, 1, &count, &stride)) != NULL;
+    }
+    if (ok && (*out)->numel) {
+        int power = __builtin_ctz((unsigned)tp_dtype_bytes((tp_dtype)t->dtype));
+        tp_filter_chosen()->compress[power](chosen->numel, tp_tensor_data(chosen), (*out)->numel, tp_tensor_data(values),
+                                            tp_tensor_data(*out));
+    }
+    tp_tensor_unref(values);
+    tp_tensor_unref(chosen);
+    return ok;
+}
 
 /* Both broadcast to one shape, as row-major tensors. */
 static bool broadcast_pair(const tp_tensor *self, const tp_tensor *mask, tp_tensor **values, tp_tensor **chosen)
@@ -112,23 +103,11 @@ static bool broadcast_pair(const tp_tensor *self, const tp_tensor *mask, tp_tens
 /* masked_select(self, mask) */
 TP_HOOK_K(tp_k_masked_select)
 {
+    const tp_tensor *self = arg[0].tensor, *mask = arg[1].tensor;
+    if (self->ndim == mask->ndim && memcmp(self->size, mask->size, (size_t)self->ndim * sizeof *self->size) == 0)
+        return tp_mask_select(self, mask, out);
     tp_tensor *values, *chosen;
-    bool ok = broadcast_pair(arg[0].tensor, arg[1].tensor, &values, &chosen);
-    if (ok) {
-        const uint8_t *byte = tp_tensor_data(chosen);
-        int64_t count = count_bytes(byte, chosen->numel);
-        ok = (out[0] = tp_tensor_new((tp_dtype)values->dtype, 1, &count)) != NULL;
-        if (ok && count) {
-            size_t bytes = tp_dtype_bytes((tp_dtype)values->dtype);
-            const char *from = tp_tensor_data(values);
-            char *to = tp_tensor_data(out[0]);
-            for (int64_t i = 0; i < chosen->numel; i++)
-                if (byte[i]) {
-                    memcpy(to, from + (size_t)i * bytes, bytes);
-                    to += bytes;
-                }
-        }
-    }
+    bool ok = broadcast_pair(self, mask, &values, &chosen) && tp_mask_select(values, chosen, out);
     tp_tensor_unref(values);
     tp_tensor_unref(chosen);
     return ok;
@@ -146,7 +125,7 @@ TP_HOOK_K(tp_k_masked_scatter)
     if (ok) {
         const uint8_t *byte = tp_tensor_data(chosen);
         size_t bytes = tp_dtype_bytes((tp_dtype)values->dtype);
-        if (count_bytes(byte, chosen->numel) > supply->numel)
+        if (count_true(chosen) > supply->numel)
             ok = tp_fail(TP_ERR_RUNTIME, "Number of elements of source < number of ones in mask");
         else if (supply->numel) {
             const char *from = tp_tensor_data(supply);

@@ -1,8 +1,8 @@
 /* pool2d.c - max pooling.
  *
- * A strip of outputs is held in lanes: neighbours of an output row, or channels of one output where channels lie last.
- * Taps are visited in order and each lane keeps its best value and the number of the tap it came from, so the loop over
- * lanes has no branches; a tap number becomes an index when the strip is written. */
+ * A strip of outputs is held in lanes (pool2d_lanes.h): neighbours of an output row, or channels of one output where channels
+ * lie last. Taps are visited in order and each lane keeps its best value and how far from the window's beginning it lies in the
+ * plane; that becomes an index when the strip is written. */
 #include "kernels/pool2d.h"
 
 #include <math.h>
@@ -10,121 +10,41 @@
 
 #include "base/error.h"
 #include "base/pool.h"
+#include "base/runtime.h"
 #include "kernels/conv_grid.h"
 #include "kernels/each.h"
+#include "kernels/element.h"
+#include "kernels/pool2d_lanes.h"
 
-enum { STRIP = 256, TABLE = 256, CHUNK = 32 << 10 };
+enum { CHUNK = 32 << 10, WHOLE = 64 };
 
 typedef struct pooling {
     tp_dtype dtype;
     const tp_maxpool *p;
     const tp_conv_view *x, *y, *index;
     bool     across;            /* lanes are channels */
-    int64_t  reach[TABLE];      /* of the first taps: how far in the plane from where the window begins */
+    const tp_pool_lanes *lanes;
+    int64_t  offset[WHOLE], reach[WHOLE];       /* of the taps of a whole window; whole is 0 when there are more */
+    int64_t  whole;
     int64_t  rows_a_chunk;      /* output rows */
 } pooling;
 
-/* ---- lanes ---- */
+/* ---- strips ---- */
 
-/* lowest: what every value beats or equals. F is 1 for types with NaN. */
-#define LANES(name, type, tap, lowest, F)                                                                           \
-    static inline __attribute__((always_inline)) void take_##name(int64_t n, const type *x, int64_t step,           \
-                                                                  tap number, type *restrict best,                  \
-                                                                  tap *restrict from)                               \
-    {                                                                                                               \
-        for (int64_t j = 0; j < n; j++) {                                                                           \
-            type v = x[j * step], old = best[j];                                                                    \
-            tap other = from[j];                                                                                    \
-            bool take = (v > old) | (F && v != v);                                                                  \
-            best[j] = take ? v : old;                                                                               \
-            from[j] = take ? number : other;                                                                        \
-        }                                                                                                           \
-    }                                                                                                               \
-    static void tap_##name(int64_t n, const type *x, int64_t step, tap number, type *best, tap *from)               \
-    {                                                                                                               \
-        if (step == 1)                                                                                              \
-            take_##name(n, x, 1, number, best, from);                                                               \
-        else if (step == 2)                                                                                         \
-            take_##name(n, x, 2, number, best, from);                                                               \
-        else                                                                                                        \
-            take_##name(n, x, step, number, best, from);                                                            \
-    }                                                                                                               \
-    static void start_##name(int64_t n, type *best, tap *from)                                                      \
-    {                                                                                                               \
-        for (int64_t j = 0; j < n; j++) {                                                                           \
-            best[j] = lowest;                                                                                       \
-            from[j] = -1;                                                                                           \
-        }                                                                                                           \
-    }
-LANES(f32, float, int32_t, -INFINITY, 1)
-LANES(f64, double, int64_t, -INFINITY, 1)
-LANES(u8, uint8_t, int32_t, 0, 0)
-LANES(i8, int8_t, int32_t, INT8_MIN, 0)
-LANES(i16, int16_t, int32_t, INT16_MIN, 0)
-LANES(i32, int32_t, int32_t, INT32_MIN, 0)
-LANES(i64, int64_t, int64_t, INT64_MIN, 0)
-
-/* Halves are compared as f32. */
-#define HALF_LANES(name, widen)                                                                                     \
-    static void tap_##name(int64_t n, const uint16_t *x, int64_t step, int32_t number, float *best, int32_t *from)  \
-    {                                                                                                               \
-        float wide[STRIP];                                                                                          \
-        for (int64_t j = 0; j < n; j++)                                                                             \
-            wide[j] = widen(x[j * step]);                                                                           \
-        tap_f32(n, wide, 1, number, best, from);                                                                    \
-    }
-HALF_LANES(f16, tp_half_to_float)
-HALF_LANES(bf16, tp_bfloat_to_float)
-
-/* Lanes of any type: values as wide as eight bytes, tap numbers as wide as the type likes. */
+/* Lanes of any type: values and distances as wide as eight bytes. */
 typedef struct strip {
-    union { float f32[STRIP]; double f64[STRIP]; uint8_t u8[STRIP]; int8_t i8[STRIP]; int16_t i16[STRIP];
-            int32_t i32[STRIP]; int64_t i64[STRIP]; } best;
-    union { int32_t narrow[STRIP]; int64_t wide[STRIP]; } from;
+    _Alignas(64) char best[TP_POOL_STRIP * 8], from[TP_POOL_STRIP * 8];
 } strip;
-
-static void strip_start(tp_dtype d, strip *s, int64_t n)
-{
-    switch (d) {
-    case TP_f32: case TP_f16: case TP_bf16: start_f32(n, s->best.f32, s->from.narrow); break;
-    case TP_f64: start_f64(n, s->best.f64, s->from.wide); break;
-    case TP_u8: start_u8(n, s->best.u8, s->from.narrow); break;
-    case TP_i8: start_i8(n, s->best.i8, s->from.narrow); break;
-    case TP_i16: start_i16(n, s->best.i16, s->from.narrow); break;
-    case TP_i32: start_i32(n, s->best.i32, s->from.narrow); break;
-    default: start_i64(n, s->best.i64, s->from.wide); break;
-    }
-}
-
-/* n lanes from lane `at` on see element x, x + step … through tap `number`. */
-static void strip_tap(tp_dtype d, strip *s, int64_t at, int64_t n, const void *x, int64_t step, int64_t number)
-{
-    int32_t small = (int32_t)number;
-    switch (d) {
-    case TP_f32: tap_f32(n, x, step, small, s->best.f32 + at, s->from.narrow + at); break;
-    case TP_f16: tap_f16(n, x, step, small, s->best.f32 + at, s->from.narrow + at); break;
-    case TP_bf16: tap_bf16(n, x, step, small, s->best.f32 + at, s->from.narrow + at); break;
-    case TP_f64: tap_f64(n, x, step, number, s->best.f64 + at, s->from.wide + at); break;
-    case TP_u8: tap_u8(n, x, step, small, s->best.u8 + at, s->from.narrow + at); break;
-    case TP_i8: tap_i8(n, x, step, small, s->best.i8 + at, s->from.narrow + at); break;
-    case TP_i16: tap_i16(n, x, step, small, s->best.i16 + at, s->from.narrow + at); break;
-    case TP_i32: tap_i32(n, x, step, small, s->best.i32 + at, s->from.narrow + at); break;
-    default: tap_i64(n, x, step, number, s->best.i64 + at, s->from.wide + at); break;
-    }
-}
 
 static void strip_write(tp_dtype d, const strip *s, int64_t n, char *to, int64_t step)
 {
     int64_t bytes = (int64_t)tp_dtype_bytes(d);
+    const float *halves = (const float *)(const void *)s->best;
     if (d == TP_f16 || d == TP_bf16)
         for (int64_t j = 0; j < n; j++)
-            ((uint16_t *)to)[j * step] = d == TP_f16 ? tp_float_to_half(s->best.f32[j])
-                                                     : tp_float_to_bfloat(s->best.f32[j]);
-    else if (step == 1)
-        memcpy(to, &s->best, (size_t)(n * bytes));
+            ((uint16_t *)to)[j * step] = d == TP_f16 ? tp_float_to_half(halves[j]) : tp_float_to_bfloat(halves[j]);
     else
-        for (int64_t j = 0; j < n; j++)
-            memcpy(to + j * step * bytes, (const char *)&s->best + j * bytes, (size_t)bytes);
+        tp_move_elements((size_t)bytes, n, to, step * bytes, s->best, bytes);
 }
 
 /* ---- windows ---- */
@@ -148,17 +68,10 @@ static int64_t coordinate(const tp_maxpool *p, int d, int64_t o, int64_t t)
     return o * p->stride[d] - p->padding[d] + t * p->dilation[d];
 }
 
-/* The place in the plane that output o[…] sees through tap `number`; -1: its first tap inside. */
-static int64_t index_of(const tp_maxpool *p, const int64_t o[3], int64_t number)
+/* How far in the plane tap t lies from where the window begins. */
+static int64_t reach_of(const tp_maxpool *p, const int64_t t[3])
 {
-    int64_t place = 0, t[3] = { number / (p->kernel[1] * p->kernel[2]), number / p->kernel[2] % p->kernel[1],
-                                number % p->kernel[2] };
-    for (int d = 0; d < 3; d++) {
-        if (number < 0)
-            taps_inside(p, d, o[d], &t[d]);
-        place = place * p->in_size[d] + coordinate(p, d, o[d], t[d]);
-    }
-    return place;
+    return (t[0] * p->dilation[0] * p->in_size[1] + t[1] * p->dilation[1]) * p->in_size[2] + t[2] * p->dilation[2];
 }
 
 /* The outputs of o[0], o[1] from column o[2] on that land inside through tap t of the last dim: first and end, counted
@@ -170,49 +83,104 @@ static void columns_inside(const tp_maxpool *p, int64_t column, int64_t n, int64
     *end = p->in_size[2] > start ? least((p->in_size[2] - start + s - 1) / s, n) : 0;
 }
 
-/* One strip: n outputs along a row from o on, or n channels of output o. `x` is at the image, or at the channel. */
+/* A lane begins at the first tap that lands inside: for outputs of a row that differs at the border. */
+static void start_strip(const pooling *g, const int64_t o[3], int64_t n, const int64_t first[3], strip *s)
+{
+    int64_t width = g->lanes->wide ? 8 : 4, t[3] = { first[0], first[1], g->across ? first[2] : 0 };
+    g->lanes->start(n, reach_of(g->p, t), s->best, s->from);
+    for (int64_t j = 0; !g->across && j < n && taps_inside(g->p, 2, o[2] + j, &t[2]) >= 0 && t[2] > 0; j++)
+        if (width == 8)
+            ((int64_t *)(void *)s->from)[j] = reach_of(g->p, t);
+        else
+            ((int32_t *)(void *)s->from)[j] = (int32_t)reach_of(g->p, t);
+}
+
+/* The taps of a strip that land inside in each dim; the last dim's are asked for each lane, unless lanes are channels. */
+typedef struct taps {
+    int64_t first[3], count[3];
+} taps;
+
+/* Where tap t of output o lies, from the image or channel on. */
+static int64_t place_of(const pooling *g, const int64_t o[3], const int64_t t[3])
+{
+    int64_t at = 0;
+    for (int d = 0; d < 3; d++)
+        at += coordinate(g->p, d, o[d], t[d]) * g->x->space[d];
+    return at;
+}
+
+/* All n lanes see every tap that lands inside, one after another; they begin at lane `low` of the strip. */
+static void pool_lanes(const pooling *g, const char *x, const int64_t o[3], const taps *k, int64_t low, int64_t n, strip *s)
+{
+    const tp_maxpool *p = g->p;
+    int64_t bytes = (int64_t)tp_dtype_bytes(g->dtype), width = g->lanes->wide ? 8 : 4, t[3];
+    int64_t held = tp_dtype_is_half(g->dtype) ? 4 : bytes, step = g->across ? g->x->channel : p->stride[2] * g->x->space[2];
+    for (t[0] = k->first[0]; t[0] < k->first[0] + k->count[0]; t[0]++)
+        for (t[1] = k->first[1]; t[1] < k->first[1] + k->count[1]; t[1]++)
+            for (t[2] = k->first[2]; t[2] < k->first[2] + k->count[2]; t[2]++) {
+                int64_t from = 0, end = n;
+                if (!g->across && n > 1)
+                    columns_inside(p, o[2], n, t[2], &from, &end);
+                if (from < end)
+                    g->lanes->tap(end - from, x + (place_of(g, o, t) + from * step) * bytes, step, reach_of(p, t),
+                                  s->best + (low + from) * held, s->from + (low + from) * width);
+            }
+}
+
+/* Outputs low … high of a row, one by one: those at the border, where windows are cut. */
+static void pool_border(const pooling *g, const char *x, const int64_t o[3], taps k, int64_t low, int64_t high, strip *s)
+{
+    for (int64_t j = low; j < high; j++) {
+        int64_t at[3] = { o[0], o[1], o[2] + j };
+        k.count[2] = taps_inside(g->p, 2, at[2], &k.first[2]);
+        pool_lanes(g, x, at, &k, j, 1, s);
+    }
+}
+
+/* One strip: n outputs along a row from o on, or n channels of output o. `x` is at the image, or at the channel. Outputs of
+ * a row whose windows are whole are done in one go, where the set has a function for it. */
 static void pool_strip(const pooling *g, const char *x, const int64_t o[3], int64_t n, strip *s)
 {
     const tp_maxpool *p = g->p;
-    int64_t bytes = (int64_t)tp_dtype_bytes(g->dtype), first[3], count[3];
+    int64_t low = 0, high = n, other, step = p->stride[2] * g->x->space[2];
+    taps k;
     for (int d = 0; d < 3; d++)
-        count[d] = taps_inside(p, d, o[d], &first[d]);
-    if (!g->across)
-        first[2] = 0, count[2] = p->kernel[2];
-    strip_start(g->dtype, s, n);
-    for (int64_t i = first[0]; i < first[0] + count[0]; i++)
-        for (int64_t j = first[1]; j < first[1] + count[1]; j++)
-            for (int64_t q = first[2]; q < first[2] + count[2]; q++) {
-                int64_t from = 0, end = n, number = (i * p->kernel[1] + j) * p->kernel[2] + q;
-                int64_t step = g->across ? g->x->channel : p->stride[2] * g->x->space[2];
-                if (!g->across)
-                    columns_inside(p, o[2], n, q, &from, &end);
-                int64_t at = coordinate(p, 0, o[0], i) * g->x->space[0] + coordinate(p, 1, o[1], j) * g->x->space[1] +
-                             coordinate(p, 2, o[2], q) * g->x->space[2] + from * step;
-                if (from < end)
-                    strip_tap(g->dtype, s, from, end - from, x + at * bytes, step, number);
-            }
+        k.count[d] = taps_inside(p, d, o[d], &k.first[d]);
+    start_strip(g, o, n, k.first, s);
+    if (g->across) {
+        pool_lanes(g, x, o, &k, 0, n, s);
+        return;
+    }
+    columns_inside(p, o[2], n, 0, &low, &other);
+    columns_inside(p, o[2], n, p->kernel[2] - 1, &other, &high);
+    if (g->whole && high - low >= TP_POOL_VECTOR && k.count[0] == p->kernel[0] && k.count[1] == p->kernel[1]) {
+        int64_t at = place_of(g, o, (int64_t[]){ 0, 0, 0 }) + low * step;
+        g->lanes->windows(high - low, g->whole, x + at * (int64_t)tp_dtype_bytes(g->dtype), step, g->offset, g->reach,
+                          (float *)(void *)s->best + low, (int32_t *)(void *)s->from + low);
+        pool_border(g, x, o, k, 0, low, s);
+        pool_border(g, x, o, k, high, n, s);
+        return;
+    }
+    k.first[2] = 0;
+    k.count[2] = p->kernel[2];
+    pool_lanes(g, x, o, &k, 0, n, s);
 }
 
 static void write_strip(const pooling *g, int64_t image, int64_t channel, const int64_t o[3], int64_t n, const strip *s)
 {
-    int64_t bytes = (int64_t)tp_dtype_bytes(g->dtype), where[3] = { o[0], o[1], o[2] };
+    int64_t bytes = (int64_t)tp_dtype_bytes(g->dtype), begin = 0, place[TP_POOL_STRIP];
     const tp_conv_view *y = g->y, *v = g->index;
     int64_t at = image * y->outer + channel * y->channel + o[0] * y->space[0] + o[1] * y->space[1] + o[2] * y->space[2];
     strip_write(g->dtype, s, n, (char *)y->data + at * bytes, g->across ? y->channel : y->space[2]);
     if (!v)
         return;
     at = image * v->outer + channel * v->channel + o[0] * v->space[0] + o[1] * v->space[1] + o[2] * v->space[2];
-    int64_t *to = (int64_t *)v->data + at, step = g->across ? v->channel : v->space[2], begin = 0;
-    bool wide = g->dtype == TP_f64 || g->dtype == TP_i64;
+    int64_t *to = (int64_t *)v->data + at, step = g->across ? v->channel : v->space[2];
     for (int d = 0; d < 3; d++)
         begin = begin * g->p->in_size[d] + coordinate(g->p, d, o[d], 0);
-    for (int64_t j = 0; j < n; j++, to += step) {
-        int64_t number = wide ? s->from.wide[j] : s->from.narrow[j];
-        *to = (uint64_t)number < TABLE ? begin + g->reach[number] : index_of(g->p, where, number);
-        where[2] += !g->across;
-        begin += g->across ? 0 : g->p->stride[2];
-    }
+    g->lanes->places(n, s->from, begin, g->across ? 0 : g->p->stride[2], step == 1 ? to : place);
+    for (int64_t j = 0; step != 1 && j < n; j++)
+        to[j * step] = place[j];
 }
 
 /* One row of outputs: of one channel, or of all of them. */
@@ -226,8 +194,8 @@ static void pool_row(const pooling *g, int64_t row)
     int64_t lanes = g->across ? p->channels : p->out_size[2], outer = g->across ? p->out_size[2] : 1;
     strip s;
     for (int64_t column = 0; column < outer; column++)
-        for (int64_t lane = 0; lane < lanes; lane += STRIP) {
-            int64_t n = least(STRIP, lanes - lane), c = g->across ? lane : channel;
+        for (int64_t lane = 0; lane < lanes; lane += TP_POOL_STRIP) {
+            int64_t n = least(TP_POOL_STRIP, lanes - lane), c = g->across ? lane : channel;
             o[2] = g->across ? column : lane;
             pool_strip(g, (const char *)g->x->data + (image * g->x->outer + c * g->x->channel) * bytes, o, n, &s);
             write_strip(g, image, c, o, n, &s);
@@ -244,20 +212,37 @@ static void pool_chunk(void *work, int64_t index, int64_t count)
         pool_row(g, r);
 }
 
+/* The taps of a whole window of f32, in order; only steps of one or two have functions. */
+static void plan_whole(pooling *g)
+{
+    const tp_maxpool *p = g->p;
+    int64_t step = p->stride[2] * g->x->space[2], count = p->kernel[0] * p->kernel[1] * p->kernel[2], t[3];
+    if (g->across || !g->lanes->windows || count > WHOLE || step < 1 || step > 2)
+        return;
+    for (t[0] = 0; t[0] < p->kernel[0]; t[0]++)
+        for (t[1] = 0; t[1] < p->kernel[1]; t[1]++)
+            for (t[2] = 0; t[2] < p->kernel[2]; t[2]++) {
+                g->offset[g->whole] = t[0] * p->dilation[0] * g->x->space[0] + t[1] * p->dilation[1] * g->x->space[1] +
+                                      t[2] * p->dilation[2] * g->x->space[2];
+                g->reach[g->whole++] = reach_of(p, t);
+            }
+}
+
 bool tp_maxpool_forward(tp_dtype d, const tp_maxpool *p, const tp_conv_view *x, const tp_conv_view *y,
                         const tp_conv_view *index)
 {
     if (d == TP_b8 || tp_dtype_is_complex(d))
         return tp_fail(TP_ERR_UNIMPLEMENTED, "\"max_pool2d\" not implemented for '%s'", tp_dtypes[d].title);
-    pooling g = { .dtype = d, .p = p, .x = x, .y = y, .index = index,
+    static const tp_pool_lanes_set *const by_isa[] = { &tp_pool_lanes_plain, &tp_pool_lanes_avx2, &tp_pool_lanes_avx512 };
+    const tp_pool_lanes *lanes = &(*by_isa[tp_the_runtime.instruction_set])[d];
+    if (!lanes->wide && reach_of(p, (int64_t[]){ p->kernel[0], p->kernel[1], p->kernel[2] }) > INT32_MAX)
+        return tp_fail(TP_ERR_UNIMPLEMENTED, "max_pool: a window that reaches over more than 2^31 elements");
+    pooling g = { .dtype = d, .lanes = lanes, .p = p, .x = x, .y = y, .index = index,
                   .across = x->channel == 1 && p->channels >= 4 && x->space[2] != 1 };
     int64_t rows = p->batch * (g.across ? 1 : p->channels) * p->out_size[0] * p->out_size[1];
     int64_t row = p->out_size[2] * (g.across ? p->channels : 1) * p->kernel[0] * p->kernel[1] * p->kernel[2];
     g.rows_a_chunk = 1 + CHUNK / (row + 1);
-    for (int64_t t = 0; t < least(TABLE, p->kernel[0] * p->kernel[1] * p->kernel[2]); t++)
-        g.reach[t] = (t / (p->kernel[1] * p->kernel[2]) * p->dilation[0] * p->in_size[1] +
-                      t / p->kernel[2] % p->kernel[1] * p->dilation[1]) * p->in_size[2] +
-                     t % p->kernel[2] * p->dilation[2];
+    plan_whole(&g);
     tp_pool_run((rows + g.rows_a_chunk - 1) / g.rows_a_chunk, pool_chunk, &g);
     return true;
 }

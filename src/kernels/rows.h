@@ -6,6 +6,7 @@
 #ifndef TP_KERNELS_ROWS_H
 #define TP_KERNELS_ROWS_H
 
+#include <math.h>
 #include <string.h>
 
 #include "base/runtime.h"
@@ -133,6 +134,12 @@ static inline double tp_row_max(const tp_row *r, int64_t n, const void *row)
     return r->bytes == 8 ? tp_short_max_f64(n, row) : (double)tp_short_max_f32(n, row);
 }
 
+/* 1 / sqrt(variance + eps), each step in the row's type: so does PyTorch, and gradients of rows without variance show it. */
+static inline double tp_row_rstd(const tp_row *r, double variance, double eps)
+{
+    return r->bytes == 8 ? 1 / sqrt(variance + eps) : (double)(1 / sqrtf((float)variance + (float)eps));
+}
+
 /* The sum of (x - mean)². A tile at a time, for that is what the primitive takes. */
 static inline double tp_row_deviation(const tp_row *r, int64_t n, double mean, const void *x)
 {
@@ -147,6 +154,25 @@ static inline double tp_row_deviation(const tp_row *r, int64_t n, double mean, c
         sum += tp_row_get(r, &part);
     }
     return sum;
+}
+
+/* to = exp(x - *top) */
+static inline void tp_row_exponentials(const tp_row *r, int64_t n, void *to, const void *x, const void *top)
+{
+    if (r->bytes == 8)
+        r->set->exponentials_f64(n, *(const double *)top, x, to);
+    else
+        r->set->exponentials_f32(n, *(const float *)top, x, to);
+}
+
+/* to = (x - *mean) *scale w + b; w and b are rows and may be NULL. */
+static inline void tp_row_normalise(const tp_row *r, int64_t n, void *to, const void *x, const void *mean, const void *scale,
+                                    const void *w, const void *b)
+{
+    if (r->bytes == 8)
+        r->set->normalise_f64(n, *(const double *)mean, *(const double *)scale, x, w, b, to);
+    else
+        r->set->normalise_f32(n, *(const float *)mean, *(const float *)scale, x, w, b, to);
 }
 
 #endif

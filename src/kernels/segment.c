@@ -97,6 +97,7 @@ TP_HOOK_K(tp_k_segment_reduce)
     tp_tensor *from = tp_dense(data, d), *to = from ? tp_dense_out(out[0], d) : NULL;
     pieces p = { 0 };
     bool ok = to && read_pieces(&p, tp_as_tensor(arg[2]), tp_as_tensor(arg[4]), a.size, !tp_as_bool(arg[6]));
+    ok = ok && (tp_dtype_is_float((tp_dtype)data->dtype) || tp_fail_dtype("_segment_reduce_cpu", (tp_dtype)data->dtype));
     for (int64_t o = 0; ok && o < a.outer; o++)
         for (int64_t k = 0; k < p.count; k++) {
             const int64_t *at = p.offset + o % tp_int_max(p.rows, 1) * (p.count + 1) + k;

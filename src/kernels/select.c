@@ -38,6 +38,14 @@ typedef struct rows {
     size_t         bytes;                       /* of a row: the inner dims */
 } rows;
 
+static const char *row_at(const rows *r, int64_t i)
+{
+    return r->from + (size_t)(i / r->to_size * r->from_size + r->index[i % r->to_size]) * r->bytes;
+}
+
+/* Rows are in no order the processor could foresee: a row is asked for a few rows before it is copied. */
+enum { AHEAD = 2, AHEAD_BYTES = 4096 };
+
 static void pick_chunk(void *pointer, int64_t index, int64_t count)
 {
     const rows *r = pointer;
@@ -51,9 +59,15 @@ static void pick_chunk(void *pointer, int64_t index, int64_t count)
     case 2: PICK(2);
     case 4: PICK(4);
     case 8: PICK(8);
-    default: PICK(r->bytes);
+    default: break;
     }
 #undef PICK
+    for (; i < end; i++) {
+        const char *from = row_at(r, i);
+        for (size_t b = 0; i + AHEAD < end && b < r->bytes && b < AHEAD_BYTES; b += 64)
+            __builtin_prefetch(row_at(r, i + AHEAD) + b);
+        memcpy(r->to + (size_t)i * r->bytes, from, r->bytes);
+    }
 }
 
 static bool pick_rows(const tp_tensor *from, int64_t dim, const tp_tensor *index, const char *error, tp_tensor *out)

@@ -33,8 +33,7 @@ static void softmax_row(const work *w, int64_t n, int64_t first)
     const void *x = at(w, w->a, first);
     void *y = at(w, w->out, first);
     tp_row_number top = tp_row_make(r, tp_row_max(r, n, x));
-    tp_row_step_one(r, TP_PRIM_sub, n, y, x, &top);
-    tp_row_step(r, TP_PRIM_exp, n, y, y, NULL);
+    tp_row_exponentials(r, n, y, x, &top);
     tp_row_number sum = tp_row_make(r, tp_row_sum(r, n, y));
     tp_row_step_one(r, TP_PRIM_div, n, y, y, &sum);
 }

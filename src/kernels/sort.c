@@ -1,63 +1,80 @@
-/* sort.c - sort and topk along a dim, stable, NaN last, over keys. */
+/* sort.c - sort and topk along a dim, stable, NaN last.
+ *
+ * Every element becomes an unsigned key with the same order (floats by their bits, sign folded, -0 equal to 0, NaN above all;
+ * descending flips the key): 32 bits for types of up to four bytes, 64 for the others. An entry is a key with its position
+ * below it, one unsigned integer of twice the bits, so entries are never equal and their order is the stable one.
+ *
+ *     sort    radix sort over the digits in which the keys of a row differ, least significant first
+ *     topk    entries that beat the k-th best so far are gathered; when there are as many again, the best k stay */
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/block.h"
 #include "base/pool.h"
 #include "kernels/dense.h"
-#include "kernels/element.h"
-#include "kernels/keys.h"
+#include "kernels/filter.h"
 
-enum { DIGITS = 256, FEW = 64 };
+enum { SHORT = 32, BLOCK = 256, SMALL_DIGIT = 8, LARGE_DIGIT = 11, LARGE_FROM = 16384 };
 
-/* The few smallest keys, sorted, at the front: most elements only meet the comparison with the k-th best so far. */
-static void keep_few(int64_t n, int64_t k, tp_key *e)
-{
-    tp_keys_sort_few(k, e);
-    for (int64_t i = k; i < n; i++) {
-        if (e[i].key >= e[k - 1].key)
-            continue;
-        tp_key moving = e[i];
-        int64_t j = k - 1;
-        for (; j > 0 && e[j - 1].key > moving.key; j--)
-            e[j] = e[j - 1];
-        e[j] = moving;
-    }
-}
-
-/* Brings the k smallest keys to the front, in order of position: those below the k-th key, then as many equal to it as fit. */
-static void keep_smallest(int64_t n, int64_t k, tp_key *e, tp_key *spare)
-{
-    uint64_t known = 0, mask = 0;
-    int64_t wanted = k;                             /* rank of the k-th key among those that share the known digits */
-    for (int shift = 56; shift >= 0; shift -= 8) {
-        int64_t count[DIGITS] = { 0 };
-        for (int64_t i = 0; i < n; i++)
-            if ((e[i].key & mask) == known)
-                count[e[i].key >> shift & 255]++;
-        int digit = 0;
-        while (wanted > count[digit])
-            wanted -= count[digit++];
-        known |= (uint64_t)digit << shift;
-        mask |= (uint64_t)255 << shift;
-    }
-    int64_t below = 0, equal = 0;
-    for (int64_t i = 0; i < n; i++)
-        if (e[i].key < known)
-            e[below++] = e[i];
-        else if (e[i].key == known && equal < wanted)
-            spare[equal++] = e[i];
-    memcpy(e + below, spare, (size_t)equal * sizeof *e);
-}
-
-/* ---- rows ---- */
 typedef struct work {
     const tp_tensor *from;
     tp_tensor *values, *indices;    /* either may be NULL */
-    tp_key     *scratch;             /* owned: two rows for each chunk */
+    char      *scratch;             /* owned: room for two rows of entries for each chunk */
     int64_t    n, keep, rows;       /* elements a row, how many are kept, rows */
+    int64_t    room;                /* entries held at a time: all of a row, or what topk gathers */
     int        dim;
-    bool       descending, sorted;
+    bool       descending;
 } work;
+
+/* ---- keys ---- */
+static inline uint64_t key_of_f64(double f)
+{
+    uint64_t u;
+    f = f == 0 ? 0 : f;
+    memcpy(&u, &f, 8);
+    return f != f ? UINT64_MAX : u >> 63 ? ~u : u | (uint64_t)1 << 63;
+}
+
+/* The keys of n elements, and how many of them are at most `bound`. */
+#define KEYS(T, expression)                                             \
+    for (int64_t i = 0; i < n; i++, from += step) {                     \
+        T v = *(const T *)from;                                         \
+        key[i] = (expression) ^ flip;                                   \
+        within += key[i] <= bound;                                      \
+    }                                                                   \
+    break
+
+static int64_t read_keys_32(tp_dtype d, int64_t n, const char *from, int64_t step, bool descending, uint32_t bound, uint32_t *key)
+{
+    int64_t within = 0;
+    uint32_t flip = descending ? UINT32_MAX : 0, high = 1u << 31;
+    switch (d) {
+    case TP_u8: case TP_b8: KEYS(uint8_t, v);
+    case TP_i8:   KEYS(int8_t, (uint32_t)v ^ high);
+    case TP_i16:  KEYS(int16_t, (uint32_t)v ^ high);
+    case TP_i32:  KEYS(int32_t, (uint32_t)v ^ high);
+    case TP_f16:  KEYS(uint16_t, tp_key_of_f32(tp_half_to_float(v)));
+    case TP_bf16: KEYS(uint16_t, tp_key_of_f32(tp_bfloat_to_float(v)));
+    default:
+        if (step == sizeof(float))
+            return tp_filter_chosen()->keys_f32(n, (const float *)from, flip, bound, key);
+        KEYS(float, tp_key_of_f32(v));
+    }
+    return within;
+}
+
+static int64_t read_keys_64(tp_dtype d, int64_t n, const char *from, int64_t step, bool descending, uint64_t bound, uint64_t *key)
+{
+    int64_t within = 0;
+    uint64_t flip = descending ? UINT64_MAX : 0, high = (uint64_t)1 << 63;
+    switch (d) {
+    case TP_i64:  KEYS(int64_t, (uint64_t)v ^ high);
+    default:      KEYS(double, key_of_f64(v));
+    }
+    return within;
+}
+#undef KEYS
+
+/* ---- rows ---- */
 
 /* Where row number `row` begins in a tensor: all coordinates but the dim's. */
 static int64_t row_offset(const tp_tensor *t, int dim, int64_t row)
@@ -71,58 +88,36 @@ static int64_t row_offset(const tp_tensor *t, int dim, int64_t row)
     return offset;
 }
 
-static void write_row(const work *w, int64_t row, const tp_key *e, const char *from, int64_t from_step)
-{
-    size_t bytes = tp_dtype_bytes((tp_dtype)w->from->dtype);
-    if (w->values) {
-        int64_t step = w->values->ndim ? w->values->stride[w->dim] * (int64_t)bytes : 0;
-        char *to = (char *)tp_tensor_data(w->values) + row_offset(w->values, w->dim, row) * (int64_t)bytes;
-        for (int64_t i = 0; i < w->keep; i++)
-            memcpy(to + i * step, from + e[i].at * from_step, bytes);
-    }
-    if (w->indices) {
-        int64_t step = w->indices->ndim ? w->indices->stride[w->dim] : 0;
-        int64_t *to = (int64_t *)tp_tensor_data(w->indices) + row_offset(w->indices, w->dim, row);
-        for (int64_t i = 0; i < w->keep; i++)
-            to[i * step] = e[i].at;
-    }
-}
+#define KEY uint32_t
+#define ENTRY uint64_t
+#define KEY_BITS 32
+#define NAME(x) x##_32
+#include "kernels/sort_rows.inc"
 
-static void chunk(void *pointer, int64_t index, int64_t count)
-{
-    const work *w = pointer;
-    tp_dtype d = (tp_dtype)w->from->dtype;
-    int64_t bytes = (int64_t)tp_dtype_bytes(d), step = w->from->ndim ? w->from->stride[w->dim] * bytes : 0;
-    tp_key *e = w->scratch + index * 2 * w->n, *spare = e + w->n;
-    int64_t end = tp_chunk_at(w->rows, index + 1, count);
-    for (int64_t row = tp_chunk_at(w->rows, index, count); row < end; row++) {
-        const char *from = (const char *)tp_tensor_data(w->from) + row_offset(w->from, w->dim, row) * bytes;
-        tp_keys_read(d, w->n, from, step, w->descending, e);
-        if (w->keep < w->n && w->keep <= FEW) {
-            keep_few(w->n, w->keep, e);
-            write_row(w, row, e, from, step);
-            continue;
-        }
-        if (w->keep < w->n)
-            keep_smallest(w->n, w->keep, e, spare);
-        write_row(w, row, w->sorted ? tp_keys_sort(w->keep, e, spare) : e, from, step);
-    }
-}
+__extension__ typedef unsigned __int128 wide_entry;
+#define KEY uint64_t
+#define ENTRY wide_entry
+#define KEY_BITS 64
+#define NAME(x) x##_64
+#include "kernels/sort_rows.inc"
 
 static bool run(work *w)
 {
-    int64_t numel = w->from->numel;
     w->n = w->from->ndim ? w->from->size[w->dim] : 1;
-    w->rows = w->n ? numel / w->n : 0;
+    w->rows = w->n ? w->from->numel / w->n : 0;
     if (!w->rows || !w->keep)
         return true;
+    bool wide = tp_dtype_bytes((tp_dtype)w->from->dtype) == 8 || w->n > UINT32_MAX;
+    if (wide && tp_dtype_bytes((tp_dtype)w->from->dtype) < 8)
+        return tp_fail(TP_ERR_UNIMPLEMENTED, "sort: a row of more than 2^32 elements of four bytes or fewer");
+    w->room = w->keep < (w->n - BLOCK) / 2 ? 2 * w->keep + BLOCK : w->n;
     int64_t chunks = tp_chunks_of(w->rows, w->n);
     chunks = chunks < 64 ? chunks : 64;
-    w->scratch = tp_alloc_array((size_t)(chunks * 2 * w->n), sizeof *w->scratch);
-    if (!w->scratch)
+    size_t bytes = (size_t)(chunks * 2 * w->room) * (wide ? sizeof(wide_entry) : sizeof(uint64_t));
+    if (!(w->scratch = tp_block_new(bytes)))
         return false;
-    tp_pool_run(chunks, chunk, w);
-    tp_free(w->scratch);
+    tp_pool_run(chunks, wide ? chunk_64 : chunk_32, w);
+    tp_block_free(w->scratch, bytes);
     return true;
 }
 
@@ -137,7 +132,7 @@ TP_HOOK_K(tp_k_sort)
 {
     const tp_tensor *self = arg[0].tensor;
     work w = { .from = self, .values = out[0], .indices = out[1], .dim = tp_wrap_dim(tp_as_int(arg[1]), self->ndim),
-               .descending = tp_as_bool(arg[2]), .sorted = true };
+               .descending = tp_as_bool(arg[2]) };
     w.keep = self->ndim ? self->size[w.dim] : 1;
     return check_real("Sort", self) && run(&w);
 }
@@ -149,12 +144,12 @@ TP_HOOK_K(tp_k_sort_stable)
     return tp_k_sort(plain, out);
 }
 
-/* topk(self, k, dim, largest, sorted) */
+/* topk(self, k, dim, largest, sorted): sorted, asked or not */
 TP_HOOK_K(tp_k_topk)
 {
     const tp_tensor *self = arg[0].tensor;
     work w = { .from = self, .values = out[0], .indices = out[1], .keep = tp_as_int(arg[1]),
-               .dim = tp_wrap_dim(tp_as_int(arg[2]), self->ndim), .descending = tp_as_bool(arg[3]), .sorted = tp_as_bool(arg[4]) };
+               .dim = tp_wrap_dim(tp_as_int(arg[2]), self->ndim), .descending = tp_as_bool(arg[3]) };
     if (self->dtype == TP_b8)
         return tp_fail(TP_ERR_RUNTIME, "topk does not support bool dtypes on CPU");
     return check_real("topk", self) && run(&w);

@@ -204,7 +204,7 @@ TP_HOOK_K(tp_k_unique_dim)
 /* unique_consecutive(self, return_inverse, return_counts, dim) */
 TP_HOOK_K(tp_k_unique_consecutive)
 {
-    if (arg[3].tag != TP_NONE)
+    if (arg[3].tag != TP_NONE && arg[0].tensor->ndim > 1)
         return of_slices(arg[0].tensor, tp_as_int(arg[3]), false, out);
     return of_values(arg[0].tensor, false, tp_as_bool(arg[1]), tp_as_bool(arg[2]), out, 3);
 }

@@ -72,7 +72,7 @@ tp_value tp_scope_call(tp_scope *s, const tp_op *op, const tp_value *arg)
         return tp_none();
     for (int i = 1; i < op->result_count; i++)
         tp_value_unref(result[i]);
-    return tp_scope_own(s, result[0]);
+    return op->result_count ? tp_scope_own(s, result[0]) : tp_none();
 }
 
 tp_tensor *tp_scope_tensor(tp_scope *s, const tp_op *op, const tp_value *arg)

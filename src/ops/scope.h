@@ -33,7 +33,7 @@ static inline void tp_scope_start(tp_scope *s)
     s->more = NULL;
 }
 
-/* Calls an op; the first result, borrowed from the scope. `arg` must have op->arg_count values. */
+/* Calls an op; the first result (none when it has none), borrowed from the scope. `arg` must have op->arg_count values. */
 tp_value tp_scope_call(tp_scope *s, const tp_op *op, const tp_value *arg);
 tp_tensor *tp_scope_tensor(tp_scope *s, const tp_op *op, const tp_value *arg);
 /* All results, as a list that the scope owns. */

@@ -167,12 +167,19 @@ static int context_traverse(PyObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-static int context_clear(PyObject *self)
+/* What was marked served the recording. A written tensor has the node for its history, which holds the context: a cycle, and
+ * once it was written further one that the collector cannot follow. */
+static void forget_marks(context_object *c)
 {
-    context_object *c = (context_object *)self;
     Py_CLEAR(c->to_save);
     Py_CLEAR(c->dirty);
     Py_CLEAR(c->non_differentiable);
+}
+
+static int context_clear(PyObject *self)
+{
+    context_object *c = (context_object *)self;
+    forget_marks(c);
     Py_CLEAR(c->needs_input_grad);
     Py_CLEAR(c->saved_for_forward);
     Py_CLEAR(c->dict);
@@ -439,7 +446,6 @@ static PyObject *record(PyObject *cls, context_object *c, PyObject *args, PyObje
     f->context = (context_object *)Py_NewRef(c);
     c->node = f;
     bool ok = give_history(f, c, args, results) && save_tensors(f, c, results);
-    Py_CLEAR(c->to_save);
     tp_grad_node_unref(&f->node);
     return ok ? results : face_raise_keeping(results);
 }
@@ -474,8 +480,9 @@ static PyObject *function_apply(PyObject *module, PyObject *const *given, Py_ssi
         }
     }
     face_jit_resume(trace);
-    if (trace && result && !face_jit_function_ran(cls, args, result, c->dirty && PyTuple_GET_SIZE(c->dirty) > 0))
+    if (trace && result && !face_jit_function_ran(cls, args, result, c->dirty && PyTuple_Check(c->dirty) && PyTuple_GET_SIZE(c->dirty) > 0))
         Py_CLEAR(result);
+    forget_marks(c);
     Py_DECREF(args);
     return result;
 }

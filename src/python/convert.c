@@ -202,6 +202,23 @@ static int to_tensor(call_frame *f, const tp_arg *type, PyObject *o, tp_value *o
     return 0;
 }
 
+/* A storage, or a typed one around it, travels as a tensor of its bytes. */
+static int to_storage(call_frame *f, PyObject *o, tp_value *out)
+{
+    PyObject *inner = NULL;
+    tp_storage *s = face_storage_of(o);
+    if (!s && !PyLong_Check(o) && !face_is_tensor(o) && (inner = PyObject_GetAttrString(o, "_untyped_storage")))
+        s = face_storage_of(inner);
+    PyErr_Clear();
+    int got = 0;
+    if (s) {
+        int64_t size = (int64_t)s->bytes, stride = 1;
+        got = own(f, tp_of_tensor(tp_tensor_take_storage(tp_storage_ref(s), TP_u8, 1, &size, &stride, 0)), out);
+    }
+    Py_XDECREF(inner);
+    return got;
+}
+
 static int to_float(call_frame *f, PyObject *o, tp_value *out)
 {
     if (PyFloat_Check(o)) {
@@ -327,7 +344,7 @@ static int to_one(call_frame *f, const tp_arg *type, PyObject *o, tp_value *out)
     case TP_TYPE_DEVICE: return to_device(o, out);
     case TP_TYPE_GENERATOR: return to_generator(o, out);
     case TP_TYPE_ANY: return face_guess_value(f, o, out);
-    case TP_TYPE_STORAGE:
+    case TP_TYPE_STORAGE: return to_storage(f, o, out);
     case TP_TYPE_DIMNAME:
     case TP_TYPE_STREAM: break;
     }

@@ -228,6 +228,23 @@ static PyObject *get_deterministic(PyObject *module, PyObject *unused)
     return PyLong_FromLong(atomic_load(&tp_the_runtime.deterministic));
 }
 
+/* Which ways of attention may not be taken, a bit each. */
+static PyObject *set_attention_off(PyObject *module, PyObject *o)
+{
+    unsigned long ways = PyLong_AsUnsignedLong(o);
+    (void)module;
+    if (ways == (unsigned long)-1 && PyErr_Occurred())
+        return NULL;
+    atomic_store(&tp_the_runtime.attention_off, (unsigned)ways);
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_attention_off(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyLong_FromUnsignedLong(atomic_load(&tp_the_runtime.attention_off));
+}
+
 /* ---- questions ---- */
 static PyObject *is_tensor(PyObject *module, PyObject *o)
 {
@@ -370,19 +387,10 @@ static PyObject *detach_in_place(PyObject *module, PyObject *tensor)
     if (!face_is_tensor(tensor))
         return PyErr_Format(PyExc_TypeError, "a tensor is wanted");
     tp_tensor *t = face_tensor(tensor);
-    if (t->autograd && t->autograd->view_base)
-        return PyErr_Format(PyExc_RuntimeError, "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence detach_() cannot be called on these gradients. To fix this error, please refer to the Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution.");
+    if (!tp_forget_history(t))
+        return face_raise();
     if (TP_UNLIKELY(face_is_traced()) && !face_jit_detached(t))
         return NULL;
-    if (!t->autograd)
-        return Py_NewRef(tensor);
-    tp_autograd *a = t->autograd;
-    tp_grad_node_unref(a->grad_fn);
-    a->grad_fn = NULL;
-    a->slot = 0;
-    a->requires_grad = false;
-    if (!tp_set_requires_grad(t, false))
-        return face_raise();
     return Py_NewRef(tensor);
 }
 
@@ -437,6 +445,8 @@ static PyMethodDef functions[] = {
     { "_set_anomaly_check_nan", set_anomaly_nan, METH_O, NULL },
     { "is_anomaly_check_nan_enabled", get_anomaly_nan, METH_NOARGS, NULL },
     { "_set_default_dtype", set_default_dtype, METH_O, NULL },
+    { "_set_attention_off", set_attention_off, METH_O, NULL },
+    { "_get_attention_off", get_attention_off, METH_NOARGS, NULL },
     { "get_default_dtype", get_default_dtype, METH_NOARGS, NULL },
     { "set_num_threads", set_threads, METH_O, NULL },
     { "get_num_threads", get_threads, METH_NOARGS, NULL },

@@ -298,8 +298,29 @@ static bool apply_item(indexing *x, PyObject *item, int shown_dim, int skipped)
     return false;
 }
 
+/* A 0-d tensor has nothing to select or to cut. */
+static bool check_scalar_key(PyObject *key)
+{
+    int64_t index;
+    if (PySlice_Check(key)) {
+        PyErr_SetString(PyExc_IndexError, "slice() cannot be applied to a 0-dim tensor.");
+        return false;
+    }
+    if (!PyLong_CheckExact(key))
+        return true;
+    if (!face_read_int(key, &index))
+        return false;
+    if (index == 0)
+        PyErr_SetString(PyExc_IndexError, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
+    else
+        PyErr_Format(PyExc_IndexError, "index %lld is out of bounds for dimension 0 with size 0", LL(index));
+    return false;
+}
+
 static bool apply_key(indexing *x, PyObject *key)
 {
+    if (!x->at->ndim && !check_scalar_key(key))
+        return false;
     PyObject *tuple = key_tuple(key);
     if (!tuple)
         return false;
@@ -309,12 +330,8 @@ static bool apply_key(indexing *x, PyObject *key)
         PyErr_Format(PyExc_IndexError, "too many indices for tensor of dimension %d", ndim);
         ok = false;
     }
-    int shown = 0;
-    for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(tuple); i++) {
-        PyObject *item = PyTuple_GET_ITEM(tuple, i);
-        ok = apply_item(x, item, shown, ndim - meant);
-        shown = item == Py_Ellipsis ? shown + ndim - meant : item == Py_None || PyBool_Check(item) ? shown : shown + 1;
-    }
+    for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(tuple); i++)
+        ok = apply_item(x, PyTuple_GET_ITEM(tuple, i), (int)i, ndim - meant);
     Py_DECREF(tuple);
     return ok;
 }
@@ -326,12 +343,23 @@ static void release(indexing *x)
         tp_value_unref(tp_of_list(x->gathered));
 }
 
+/* A mask of several dims is one item: what follows it moves up. */
 static tp_value gathered_list(indexing *x)
 {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < TP_MAX_DIMS; i++)
-        if (x->gathered->item[i].tag == TP_TENSOR)
-            count = i + 1;
+    tp_value *item = x->gathered->item;
+    uint32_t count = 0, next = 0;
+    for (uint32_t i = 0; i < TP_MAX_DIMS; i++) {
+        const tp_tensor *t = tp_as_tensor(item[i]);
+        if (t) {
+            item[next] = item[i];
+            if (next != i)
+                item[i] = tp_none();
+            count = next + 1;
+            if ((t->dtype == TP_b8 || t->dtype == TP_u8) && t->ndim > 1)
+                i += t->ndim - 1;
+        }
+        next++;
+    }
     x->gathered->count = count;
     return tp_of_list(x->gathered);
 }
@@ -371,8 +399,6 @@ PyObject *face_index_get(PyObject *self, PyObject *key)
             release(&x);
         return ok ? face_wrap(x.at) : NULL;
     }
-    if (PyLong_CheckExact(key))
-        return PyErr_Format(PyExc_IndexError, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number");
     indexing x = { .at = tp_tensor_ref(t) };
     PyObject *result = NULL;
     if (apply_key(&x, key)) {

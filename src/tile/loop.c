@@ -13,7 +13,7 @@
 #include "tile/frame.h"
 #include "tile/plan.h"
 
-enum { SPLIT_FROM = 32768, CHUNK = 8192, MOST_CHUNKS = 128, SHORT_ROW = 64, SQUARE = 32 };
+enum { SPLIT_FROM = 32768, CHUNK = 8192, MOST_CHUNKS = 128, SHORT_ROW = 64, COPIED_ROW = 1024, SQUARE = 32 };
 
 typedef struct run {
     tp_plan  plan;
@@ -26,6 +26,9 @@ typedef struct run {
     bool     copies;                        /* no step and no conversion: elements are moved as they are */
     bool     converts;                      /* no step, one input, and the output holds the compute type */
     bool     direct[4];                     /* outputs that a step may write in place */
+    tp_tile_fn *step;                       /* the only one, when it is called on memory as it lies; else NULL */
+    int      operand[3];                    /* of that step: of the plan, or -1: `fixed` */
+    const char *fixed[3];                   /* a scalar, or NULL */
 } run;
 
 /* An output may be written by its step unless a later step still reads an input that is the same memory. */
@@ -64,24 +67,62 @@ static int turned_dim(const tp_plan *plan)
     return -1;
 }
 
-/* One step (or none) over operands that need neither conversion nor spreading: tiles add nothing, so units are long. */
-static bool runs_whole(const run *r)
+static bool all_are(const tp_plan *plan, tp_dtype d)
+{
+    for (int k = 0; k < plan->operands; k++)
+        if (plan->dtype[k] != d)
+            return false;
+    return true;
+}
+
+/* The forms of a program's only step on operands as they lie: all of the compute type, or all b8. NULL: they must be converted. */
+static tp_tile_fn *const *forms_as_they_lie(const run *r, int64_t *bytes)
 {
     const tp_tile_program *p = r->frame.program;
-    if (p->step_count > 1 || p->output_count != 1 || !r->direct[0])
+    if (p->step_count != 1 || p->output_count != 1 || p->output[0] != p->step->to)
+        return NULL;
+    if (all_are(&r->plan, TP_b8) && !p->scalar_count && r->frame.set->logic[p->step->prim][TP_FORM_VECTORS]) {
+        *bytes = 1;
+        return r->frame.set->logic[p->step->prim];
+    }
+    *bytes = r->frame.bytes;
+    return all_are(&r->plan, tp_compute_dtype(r->frame.compute)) ? r->frame.set->step[r->frame.compute][p->step->prim] : NULL;
+}
+
+/* One step over operands that need neither conversion nor spreading: tiles add nothing, so units are long. */
+static bool runs_whole(const run *r)
+{
+    const tp_tile_step *s = r->frame.program->step;
+    int64_t bytes;
+    tp_tile_fn *const *forms = forms_as_they_lie(r, &bytes);
+    if (!forms)
         return false;
-    int inner = r->plan.ndim - 1, ones = p->scalar_count;
+    int inner = r->plan.ndim - 1, ones = r->frame.program->scalar_count;
     for (int k = 0; k < r->plan.operands; k++) {
-        if (r->plan.dtype[k] != tp_compute_dtype(r->frame.compute))
-            return false;
         bool still = r->plan.stride[k][inner] == 0;
-        if (!still && r->plan.stride[k][inner] != r->frame.bytes)
+        if (!still && r->plan.stride[k][inner] != bytes)
             return false;
         ones += still;
     }
+    return ones == 0 || (ones == 1 && tp_tile_operands(s->prim) == 2 && s->a != s->b && forms[TP_FORM_RIGHT_ONE]);
+}
+
+/* The step of a program that runs whole, and what it is called on. */
+static void choose_step(run *r)
+{
+    const tp_tile_program *p = r->frame.program;
     const tp_tile_step *s = p->step;
-    return ones == 0 || (ones == 1 && tp_tile_operands(s->prim) == 2 && s->a != s->b &&
-                         r->frame.set->step[r->frame.compute][s->prim][TP_FORM_RIGHT_ONE]);
+    int operands = tp_tile_operands(s->prim), inner = r->plan.ndim - 1, form = TP_FORM_VECTORS;
+    const uint8_t in[3] = { s->a, s->b, s->c };
+    int64_t bytes;
+    for (int i = 0; i < 3; i++) {
+        bool scalar = i < operands && in[i] >= p->input_count;
+        r->operand[i] = i < operands && !scalar ? p->output_count + in[i] : -1;
+        r->fixed[i] = scalar ? r->frame.constant[in[i] - p->input_count] : NULL;
+        if (scalar || (r->operand[i] >= 0 && r->plan.stride[r->operand[i]][inner] == 0))
+            form = i == 1 ? TP_FORM_RIGHT_ONE : TP_FORM_LEFT_ONE;
+    }
+    r->step = forms_as_they_lie(r, &bytes)[form];
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -100,6 +141,7 @@ static void choose_units(run *r)
     r->column_dim = inner;
     r->rows = 1;
     r->whole = r->copies || runs_whole(r);
+    r->step = NULL;
     r->columns = least(plan->size[inner], r->whole ? chunk : tile);
     if (turned >= 0) {
         for (int d = turned; d < inner - 1; d++)
@@ -111,13 +153,17 @@ static void choose_units(run *r)
         r->rows = least(plan->size[inner - 1], tile / r->columns);
         if (r->rows < side)
             r->columns = least(plan->size[inner], tile / r->rows);
-        if (r->copies)
-            r->rows *= 2;
-    } else if (inner > 0 && plan->size[inner] < SHORT_ROW) {
+        if (r->copies) {                    /* nothing is held in a tile: longer pieces of rows are written */
+            r->columns = least(plan->size[inner], 8 * SQUARE);
+            r->rows = least(plan->size[inner - 1], SQUARE);
+        }
+    } else if (inner > 0 && plan->size[inner] < (r->copies ? COPIED_ROW : SHORT_ROW)) {
         r->whole = false;
         r->row_dim = inner - 1;
         r->rows = least(plan->size[inner - 1], (r->copies ? chunk : tile) / r->columns);
     }
+    if (r->whole && r->frame.program->step_count)
+        choose_step(r);
     r->column_units = (plan->size[inner] + r->columns - 1) / r->columns;
     r->row_units = r->row_dim < 0 ? 1 : (plan->size[r->row_dim] + r->rows - 1) / r->rows;
     r->units = r->column_units * r->row_units;
@@ -170,6 +216,13 @@ static void convert_unit(const run *r, char *const *at, int64_t rows, int64_t co
 static void run_unit(const run *r, tp_tile_state *t, char *const *at, int64_t rows, int64_t columns)
 {
     const tp_tile_program *p = r->frame.program;
+    if (r->step) {
+        const char *in[3];
+        for (int i = 0; i < 3; i++)
+            in[i] = r->operand[i] < 0 ? r->fixed[i] : at[r->operand[i]];
+        r->step(columns, at[0], in[0], in[1], in[2]);
+        return;
+    }
     if (r->copies) {
         copy_unit(r, at, rows, columns);
         return;
@@ -204,10 +257,11 @@ static void run_chunks(void *work, int64_t first, int64_t last)
     _Alignas(64) char scratch[TP_SCRATCH];
     tp_tile_state state;
     tp_state_init(&state, &r->frame, scratch);
-    int64_t end = least(last * r->units_per_chunk, r->units), joined;
-    for (int64_t u = first * r->units_per_chunk; u < end; u += joined) {
-        int64_t column_unit = u % r->column_units, rest = u / r->column_units, column = column_unit * r->columns;
-        int64_t row = rest % r->row_units * r->rows, columns, rows = 1;
+    int64_t u = first * r->units_per_chunk, end = least(last * r->units_per_chunk, r->units), joined;
+    int64_t column_unit = u % r->column_units, rest = u / r->column_units;
+    for (; u < end; u += joined) {
+        int64_t outer = r->row_dim < 0 ? rest : rest / r->row_units, column = column_unit * r->columns;
+        int64_t row = (rest - outer * r->row_units) * r->rows, columns, rows = 1;
         char *at[TP_TILE_OPERANDS];
         joined = r->whole ? least(end - u, r->column_units - column_unit) : 1;
         columns = least(joined * r->columns, plan->size[r->column_dim] - column);
@@ -218,8 +272,13 @@ static void run_chunks(void *work, int64_t first, int64_t last)
             if (r->row_dim >= 0)
                 at[k] += row * plan->stride[k][r->row_dim];
         }
-        tp_plan_seek(plan, 0, r->row_dim < 0 ? r->column_dim : r->row_dim, rest / r->row_units, at);
+        tp_plan_seek(plan, 0, r->row_dim < 0 ? r->column_dim : r->row_dim, outer, at);
         run_unit(r, &state, at, rows, columns);
+        column_unit += joined;
+        if (column_unit == r->column_units) {
+            column_unit = 0;
+            rest++;
+        }
     }
 }
 

@@ -136,6 +136,32 @@ TP_TEST(one_element_forms_agree)
     }
 }
 
+/* What goes over a row in one pass gives what its steps give. */
+TP_TEST(rows_are_their_steps)
+{
+    static float x[COUNT], w[COUNT], step[COUNT], got[COUNT];
+    const float top = 3, mean = 0.25f, scale = 1.7f;
+    fill(x, TP_COMPUTE_f32, 5);
+    fill(w, TP_COMPUTE_f32, 6);
+    for (tp_isa isa = 0; isa < TP_ISA_COUNT && tp_tile_set_of(isa); isa++) {
+        const tp_tile_set *set = tp_tile_set_of(isa);
+        const tp_tile_forms *steps = set->step[TP_COMPUTE_f32];
+        steps[TP_PRIM_minimum][TP_FORM_RIGHT_ONE](COUNT, step, x, &top, NULL);
+        set->exponentials_f32(COUNT, top, step, got);
+        steps[TP_PRIM_sub][TP_FORM_RIGHT_ONE](COUNT, step, step, &top, NULL);
+        steps[TP_PRIM_exp][TP_FORM_VECTORS](COUNT, step, step, NULL, NULL);
+        for (int i = 0; i < COUNT; i++)
+            TP_EXPECT(same(got, step, TP_COMPUTE_f32, i));
+        set->normalise_f32(COUNT, mean, scale, x, w, x, got);
+        steps[TP_PRIM_sub][TP_FORM_RIGHT_ONE](COUNT, step, x, &mean, NULL);
+        steps[TP_PRIM_mul][TP_FORM_RIGHT_ONE](COUNT, step, step, &scale, NULL);
+        steps[TP_PRIM_mul][TP_FORM_VECTORS](COUNT, step, step, w, NULL);
+        steps[TP_PRIM_add][TP_FORM_VECTORS](COUNT, step, step, x, NULL);
+        for (int i = 0; i < COUNT; i++)
+            TP_EXPECT(same(got, step, TP_COMPUTE_f32, i));
+    }
+}
+
 TP_TEST(types_have_the_steps_they_claim)
 {
     static const char letters[] = { 'r', 'r', 'i', 'i', 'c', 'c' };
@@ -320,6 +346,6 @@ TP_TEST(gelu_is_accurate)
     TP_EXPECT(isnan(y[0]) && y[1] == INFINITY && isnan(y[2]) && y[3] == 100 && y[4] == 0);
 }
 
-TP_TEST_MAIN(TP_SWEPT(gelu_is_accurate), TP_SWEPT(every_set_gives_the_same_bits), TP_SWEPT(one_element_forms_agree),
+TP_TEST_MAIN(TP_SWEPT(gelu_is_accurate), TP_SWEPT(every_set_gives_the_same_bits), TP_SWEPT(one_element_forms_agree), TP_SWEPT(rows_are_their_steps),
              TP_SWEPT(types_have_the_steps_they_claim), TP_SWEPT(conversions_are_those_of_scalars),
              TP_SWEPT(halves_are_exact), TP_SWEPT(functions_are_accurate))

@@ -177,33 +177,6 @@ static partial cascade_finish(const tp_job *job, cascade *c)
     return *result;
 }
 
-/* The first element equal to `value`, or the first NaN if it is one. Looks at STRIDE elements at a time. */
-#define FIND(T)                                                                         \
-    {                                                                                   \
-        enum { STRIDE = 32 };                                                           \
-        const T *e = (const T *)(const void *)x, v = *(const T *)(const void *)value;   \
-        int64_t i = 0;                                                                  \
-        for (; v == v && i + STRIDE <= n; i += STRIDE) {                                \
-            int hit = 0;                                                                \
-            for (int k = 0; k < STRIDE; k++)                                            \
-                hit |= e[i + k] == v;                                                   \
-            if (hit)                                                                    \
-                break;                                                                  \
-        }                                                                               \
-        while (i < n && !(e[i] == v || (v != v && e[i] != e[i])))                       \
-            i++;                                                                        \
-        return i;                                                                       \
-    }
-
-static int64_t index_of(const tp_job *job, int64_t n, const char *x, const char *value)
-{
-    if (job->compute == TP_COMPUTE_f32)
-        FIND(float)
-    if (job->compute == TP_COMPUTE_f64)
-        FIND(double)
-    FIND(int64_t)
-}
-
 /* Zeros of a block: ones are added in the program's type, where 1024 of them are exact, and counted as i64. */
 static void count_zeros(const tp_job *job, int64_t n, const char *x, char *to)
 {
@@ -292,7 +265,7 @@ static void fold_one(const tp_job *job, int64_t n, const char *x, int64_t positi
     }
     job->frame->set->fold[job->compute][job->fold](n, p->value, x);
     if (job->shape == TP_JOB_INDEX)
-        p->index = position + index_of(job, n, x, p->value);
+        p->index = position + job->frame->set->find[job->compute](n, x, p->value);
 }
 
 /* n elements where they lie: the primitive knows the tree over blocks too. */

@@ -287,6 +287,16 @@ static bool check_out(tp_tensor *out, const tp_tensor *made)
     return same || (out->keys & TP_KEY_SYMBOLIC) || tp_tensor_resize(out, made->ndim, made->size);
 }
 
+/* Factories inside make fakes too. */
+static bool open_faked(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    uint32_t active = tp_self.active;
+    tp_self.active = active | KEY;
+    bool ok = op->open(op, arg, result);
+    tp_self.active = active;
+    return ok;
+}
+
 static bool fake_call(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     const tp_op *base = op->base ? op->base : op;
@@ -298,7 +308,7 @@ static bool fake_call(const tp_op *op, const tp_value *arg, tp_value *result)
     /* What runs by its decomposition is that also here: its pieces check and guard. */
     if (!base->infer || op->kind == TP_LIKE_COMPOSITE || base->run == tp_run_open) {
         if (op->open)
-            return op->open(op, arg, result);
+            return open_faked(op, arg, result);
         return tp_fail(TP_ERR_UNIMPLEMENTED, "%s has no shape rule", tp_op_full_name(op, name));
     }
     if (!check_real(op, arg) || !common_device(op, arg, &device, &found))

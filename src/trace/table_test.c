@@ -26,6 +26,20 @@
 /* Ops that fail a check, and why. One that passes must be taken off. */
 static const struct known { const char *kind, *op, *reason; } known[] = {
     { "gradients", "aten::embedding", "by design the row of padding_idx gets no gradient" },
+    { "gradients", "aten::cholesky", "one triangle is read, the gradient is that of a symmetric change" },
+    { "gradients", "aten::cholesky_inverse", "one triangle is read" },
+    { "gradients", "aten::cholesky_solve", "one triangle is read" },
+    { "gradients", "aten::geqrf", "PyTorch has no derivative" },
+    { "gradients", "aten::linalg_cholesky", "one triangle is read" },
+    { "gradients", "aten::linalg_cholesky_ex", "one triangle is read" },
+    { "gradients", "aten::linalg_cond", "PyTorch writes to the inverse that it needs" },
+    { "gradients", "aten::linalg_cond.p_str", "PyTorch writes to the inverse that it needs" },
+    { "gradients", "aten::linalg_eigvalsh", "one triangle is read" },
+    { "gradients", "aten::linalg_ldl_factor", "PyTorch has no derivative" },
+    { "gradients", "aten::linalg_ldl_factor_ex", "PyTorch has no derivative" },
+    { "gradients", "aten::linalg_ldl_solve", "PyTorch has no derivative" },
+    { "gradients", "aten::linalg_qr", "not without Q, nor for all of a tall one's columns" },
+    { "gradients", "aten::qr", "not for all of a tall one's columns" },
 };
 
 /* The default generator is made on first use and stays: it is no leak. */

@@ -1,45 +1,47 @@
-"""Python under AddressSanitizer (make asan): what numpy allocates while it is imported is no leak of ours.
+"""Python under AddressSanitizer (make asan): leaks of containers are seen, those that others make at import are not.
 
-It makes its ufuncs and promoters then and never gives them back (seen with 2.4.6). Suppressions by stack cannot say so
-precisely: a float may lie in a block that CPython recycled, whose stack is of whoever had it first. So LeakSanitizer looks
-away during the import, and CPython's free floats are used up before it and after it: none crosses the border."""
+numpy, onnx (with protobuf) and onnxruntime make types, ufuncs and enums when they are imported and never give all of them
+back. Suppressions by stack cannot say so: Python's frames end the stacks, and they would also hide what these packages leak
+later on our behalf. So LeakSanitizer looks away during their import, and only then. No float crosses the border in a
+recycled block: one that died during the import would be numpy's next, and seem to be that of whoever made it first."""
 import ctypes
+import gc
 import importlib.util
 import sys
 
-RECYCLED = 100                  # floats that CPython keeps for reuse, at most
-kept = []
+import leaks311
+
+UNWATCHED = {"numpy", "onnx", "onnxruntime"}
+process = ctypes.CDLL(None)
 
 
-def use_up_free_floats():
-    kept.append([float(i) for i in range(2 * RECYCLED)])
+def unwatched(execute):
+    def exec_module(module):
+        collects = gc.isenabled()
+        gc.disable()                                    # a collection would let floats be recycled
+        leaks311.recycle_no_floats()
+        process.__lsan_disable()
+        try:
+            execute(module)
+        finally:
+            process.__lsan_enable()
+            if collects:
+                gc.enable()
+    return exec_module
 
 
-class NumpyIsNotWatched:
-    """Finds numpy once, and has its module executed unwatched."""
+class Finder:
+    """Finds each package that is not watched once, and has its module executed so."""
 
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        if name != "numpy":
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name not in UNWATCHED:
             return None
-        sys.meta_path.remove(cls)
-        spec = importlib.util.find_spec("numpy")
-        if spec is None:
-            return None
-        execute, process = spec.loader.exec_module, ctypes.CDLL(None)
-        look_away, look_again = (getattr(process, name) for name in ("__lsan_disable", "__lsan_enable"))
-
-        def exec_module(module):
-            look_away()
-            try:
-                use_up_free_floats()
-                execute(module)
-                use_up_free_floats()
-            finally:
-                look_again()
-
-        spec.loader.exec_module = exec_module
+        UNWATCHED.remove(name)
+        spec = importlib.util.find_spec(name)
+        if spec is not None:
+            spec.loader.exec_module = unwatched(spec.loader.exec_module)
         return spec
 
 
-sys.meta_path.insert(0, NumpyIsNotWatched)
+sys.meta_path.insert(0, Finder)

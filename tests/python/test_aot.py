@@ -9,6 +9,7 @@ from taper._functorch.aot_autograd import (aot_export_joint_simple, aot_export_m
                                            get_aot_compilation_context, make_boxed_compiler, make_boxed_func)
 from taper._functorch.compilers import nop
 from taper._functorch.partitioners import default_partition
+from taper.testing._internal.two_tensor import TwoTensor
 from taper.utils._pytree import tree_leaves
 
 
@@ -419,6 +420,20 @@ def test_errors_of_the_function_come_through():
         aot_function(f, nop)(torch.ones(1))
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place operation"):
         aot_function(lambda x: x.mul_(2), nop)(leaf(2))
+
+
+def test_written_subclasses_may_not_be_aliases():
+    def f(a, b):
+        a.mul_(2)
+        return a * b
+
+    def two():
+        return TwoTensor(torch.ones(2, 2), torch.full((2, 2), 3.0))
+
+    got, both = aot_function(f, nop)(two(), two()), two()
+    assert got.a.tolist() == [[2, 2]] * 2 and got.b.tolist() == [[18, 18]] * 2
+    with pytest.raises(RuntimeError, match="Encountered aliased inputs that are mutated in the graph"):
+        aot_function(f, nop)(both[0], both[0])
 
 
 def test_double_backward_is_refused():

@@ -2,6 +2,8 @@
 import pytest
 import taper as torch
 
+from lifetimes import assert_no_growth
+
 
 def leaf():
     return torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
@@ -212,6 +214,36 @@ def test_function_in_place():
     assert z is y and y.grad_fn.name() == "AddOneBackward"
     y.sum().backward()
     assert x.grad.tolist() == [[1, 1], [1, 1]]
+
+
+def test_a_function_forgets_what_it_marked():
+    contexts = []
+
+    class AddOne(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            contexts.append(ctx)
+            positive = x > 0
+            ctx.mark_dirty(x)
+            ctx.mark_non_differentiable(positive)
+            ctx.save_for_backward(positive)
+            return x.add_(1), positive
+
+        @staticmethod
+        def backward(ctx, grad, _):
+            return grad
+
+    for x in (leaf() * 1, torch.ones(2)):
+        for _ in range(2):
+            AddOne.apply(x)
+        assert [(c.dirty_tensors, c.non_differentiable, c.to_save) for c in contexts] == [(None, None, None)] * 2
+        contexts.clear()
+
+    def run():
+        AddOne.apply(AddOne.apply(leaf() * 1)[0])   # the second history holds the first, whose context must not hold the tensor
+        contexts.clear()
+
+    assert_no_growth(run)
 
 
 def test_wrong_number_of_gradients():

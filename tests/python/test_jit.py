@@ -66,6 +66,17 @@ def test_lines_say_where_they_come_from():
     assert os.path.basename(file) == "test_jit.py" and int(line) > 0 and column == "0"
 
 
+def test_constants_are_pooled():
+    graph = jit.trace(lambda x: torch.max_pool2d(x, [2, 2], [2, 2]) + 2, torch.ones(1, 1, 4, 4)).graph.copy()
+    torch._C._jit_pass_constant_pooling(graph)
+    lines = [line.split(" : ", 1)[1].split(" #")[0] for line in str(graph).splitlines() if " = " in line]
+    constants = [line for line in lines if "prim::Constant" in line]
+    assert lines[:len(constants)] == constants and len(set(constants)) == len(constants)
+    for node in graph.nodes():
+        if node.kind() == "prim::ListConstruct":
+            assert len({value.debugName() for value in node.inputs()}) == 1
+
+
 def test_sizes_are_values():
     traced = jit.trace(lambda x: (x.view(x.shape[1] * 2, -1), torch.arange(x.size(0)), x.numel()), torch.ones(4, 3))
     x = torch.ones(6, 5)
@@ -279,7 +290,7 @@ def test_what_is_missing_says_so():
             getattr(jit, name)(Net())
 
 
-@pytest.mark.skipif("TAPER_ORACLE" not in os.environ, reason="needs PyTorch")
+@pytest.mark.skipif(not os.environ.get("TAPER_ORACLE"), reason="needs PyTorch")
 def test_archives_travel(tmp_path):
     net = Net()
     here, there = str(tmp_path / "here.pt"), str(tmp_path / "there.pt")

@@ -195,7 +195,8 @@ def result_exprs(model):
 
 def has_infer(model):
     exprs = result_exprs(model)
-    return bool(exprs) and all(is_tensor_rule(e) for e in exprs)
+    nothing = bool(model.column("kernel")) and not model.schema.results
+    return (bool(exprs) or nothing) and all(is_tensor_rule(e) for e in exprs)
 
 
 def is_tensor_rule(e):
@@ -226,7 +227,7 @@ def emit_infer(model, world, symbol, symbolic=False):
     kind = "tp_sym_geometry" if symbolic else "tp_geometry"
     name = f"{symbol}_infer{'_sym' if symbolic else ''}"
     head = f"static bool {name}(const tp_op *op, const tp_value *arg, {kind} *out)"
-    return name, finish(head, sizes, ["return !bad;" if sizes.uses_bad else "return true;"], ["(void)op;"])
+    return name, finish(head, sizes, ["return !bad;" if sizes.uses_bad else "return true;"], ["(void)op;"] if exprs else ["(void)op, (void)arg, (void)out;"])
 
 
 def emit_check(model, world, symbol):
@@ -259,7 +260,7 @@ def bind_common(sizes, model):
 
 def promoting(model):
     """Indices of the arguments that promote."""
-    for word in ("promote", "float", "into", "same"):
+    for word in ("promote", "float", "complex", "into", "same"):
         args = model.word(word)
         if args is None:
             continue

@@ -149,7 +149,6 @@ def expand(entry):
     """All ops of an entry: main schema with its variants, then each scalar variant with its own."""
     ops = variants_of(entry, entry.schema)
     also = ops[0].entry.one.get("also", [])
-    inplace = any(v["kind"] == "inplace" for v in also)
     for v in also:
         if v["kind"] != "scalar":
             continue
@@ -158,7 +157,7 @@ def expand(entry):
                 raise Mistake(entry.where, f"scalar({name}): no such argument")
         name, overload = v["as"] or (None, None)
         main = S.make_scalar(entry.schema, v["names"], name, overload)
-        ops += variants_of(entry, main, tuple(v["names"]), ("inplace", "out") if inplace else ())
+        ops += variants_of(entry, main, tuple(v["names"]), ("inplace", "out"))
     ops += [op for v in also if v["kind"] == "named" for op in named(entry, v, ops)]
     return ops + [op for v in also if v["kind"] == "copy" for op in expand(copy_entry(entry, v["of"]))]
 
@@ -214,10 +213,15 @@ def copy_entry(entry, of=None):
     for c in entry.columns:
         if c.word == "result":
             columns.append(Column(c.where, "result", dict(c.data, exprs=[Call(e.where, e.name, e.args[:2], []) for e in c.data["exprs"]])))
-        elif c.word in ("let", "check", "grad", "nograd", "onnx", "try"):
+        elif c.word in ("let", "check", "grad", "onnx"):
+            columns.append(c)
+        elif c.word == "try" and schema.index("stride") < 0:        # strides of any kind show memory between the samples' elements
             columns.append(c)
     if any(c.word == "grad" for c in columns):
         columns.append(Column(w, "jvp", {"linear": True}))
+    else:
+        text = f"derivative for aten::{schema.name}_copy is not implemented"
+        columns.append(Column(w, "grad", {"names": [schema.args[0].name], "special": "error", "text": text}))
     return Entry(w, S.make_copy(schema), columns)
 
 
@@ -251,7 +255,9 @@ class World:
         self.missing = {}           # ops that formulas call and no file defines: name -> first place
 
     def overloads(self, name, space="aten"):
-        return [op for op in self.by_name.get(name, []) if op.schema.space == space]
+        """Ops of a name; one that ATen lacks may be our own (`op taper::name`)."""
+        found = self.by_name.get(name, [])
+        return [op for op in found if op.schema.space == space] or (found if space == "aten" else [])
 
 
 def names_in(node):

@@ -109,7 +109,7 @@ class _Driver:
             raise RuntimeError("Metadata mutations are currently not allowed on tensor subclasses")
         if any(x["data"] for x in inputs) and not all(leaf.is_contiguous() for leaf in self.subclasses):
             raise RuntimeError("Mutations on non-contiguous inputs are currently not allowed on tensor subclasses")
-        inner = [id(t.untyped_storage()) for leaf in self.subclasses for t in _inner_tensors(leaf)]
+        inner = [t.untyped_storage()._cdata for leaf in self.subclasses for t in _inner_tensors(leaf)]
         if any(x["data"] for x in inputs) and len(set(inner)) < len(inner):
             self.united("aliased")
 

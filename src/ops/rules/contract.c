@@ -85,6 +85,7 @@ enum { MOST_MATRICES = 64 };
 static bool check_chain(const tp_list *l)
 {
     const tp_tensor *first = l->item[0].tensor;
+    bool bad = false;
     for (uint32_t i = 0; i < l->count; i++) {
         const tp_tensor *t = l->item[i].tensor;
         bool end = i == 0 || i + 1 == l->count;
@@ -98,7 +99,9 @@ static bool check_chain(const tp_list *l)
         if (t->dtype != first->dtype)
             return tp_fail(TP_ERR_RUNTIME, "multi_dot(): all tensors must have be the same dtype but tensor 0 is %s and tensor %u %s",
                            tp_dtypes[first->dtype].cpp, i, tp_dtypes[t->dtype].cpp);
-        if (before->size[before->ndim - 1] != t->size[0]) {
+        if (!tp_guard(tp_sym_eq(tp_tensor_sym_size(before, before->ndim - 1), tp_tensor_sym_size(t, 0)), &bad)) {
+            if (bad)
+                return false;
             tp_syms a = tp_syms_sizes(before), b = tp_syms_sizes(t);
             return tp_fail_with(TP_ERR_RUNTIME, "multi_dot(): tensors {} and {} with shapes {} and {} cannot be multiplied", 4,
                                 (tp_value[]){ tp_int(i - 1), tp_int(i), tp_value_of_syms(&a), tp_value_of_syms(&b) });
@@ -161,36 +164,10 @@ TP_HOOK_D(tp_d_multi_dot)
     if (s.failed)
         return tp_scope_end(&s);
     for (int i = 0; i < n; i++)
-        size[i] = x[i].tensor->size[0];
-    size[n] = x[n - 1].tensor->size[1];
+        size[i] = tp_sym_fixed(tp_tensor_sym_size(x[i].tensor, 0), &s.failed);
+    size[n] = tp_sym_fixed(tp_tensor_sym_size(x[n - 1].tensor, 1), &s.failed);
     cheapest(n, size, split);
     return tp_rule_done(&s, CALL(view, chain(&s, x, split, 0, n - 1), tp_scope_syms(&s, &shape)), result);
-}
-
-/* ---- linalg_matrix_power(self, n), n >= 0: by squares ---- */
-TP_HOOK_D(tp_d_matrix_power)
-{
-    tp_scope s = { 0 };
-    int64_t n = tp_as_int(arg[1]);
-    tp_tensor *self = arg[0].tensor;
-    (void)op;
-    if (n == 0) {
-        tp_value copy = CALL(clone, arg[0], tp_of_format(TP_FORMAT_CONTIGUOUS));
-        tp_value one = CALL(eye, tp_of_sym(tp_tensor_sym_size(self, self->ndim - 1)), tp_of_dtype((tp_dtype)self->dtype), (tp_value){ .tag = TP_LAYOUT },
-                            tp_of_device(self->device));
-        return tp_rule_done(&s, CALL(copy_, copy, one), result);
-    }
-    if (n == 1)
-        return tp_rule_done(&s, CALL(clone, arg[0]), result);
-    if (n == 3)
-        return tp_rule_done(&s, CALL(matmul, CALL(matmul, arg[0], arg[0]), arg[0]), result);
-    tp_value square = tp_none(), made = tp_none();
-    for (; n > 0 && !s.failed; n /= 2) {
-        square = tp_is_none(square) ? arg[0] : CALL(matmul, square, square);
-        if (n % 2)
-            made = tp_is_none(made) ? square : CALL(matmul, made, square);
-    }
-    return tp_rule_done(&s, made, result);
 }
 
 /* ---- sums with factors ---- */
@@ -229,16 +206,28 @@ TP_HOOK_D(tp_d_addr)
     return tp_rule_done(&s, sum, result);
 }
 
-/* addbmm(self, batch1, batch2, beta, alpha) */
+/* The batches of a matrix side by side: [b, n, k] as [n, b * k], or [b, k, m] as [b * k, m]. */
+static tp_value side_by_side(tp_scope *scope, tp_value x, bool rows)
+{
+    tp_sym b = tp_tensor_sym_size(x.tensor, 0), n = tp_tensor_sym_size(x.tensor, 1), k = tp_tensor_sym_size(x.tensor, 2);
+    tp_value size[2] = { tp_of_sym(rows ? n : tp_sym_mul(b, n)), tp_of_sym(rows ? tp_sym_mul(b, k) : k) };
+    if (rows)
+        x = tp_rule_call(scope, &tp_op_transpose_int, 3, (tp_value[]){ x, tp_int(0), tp_int(1) });
+    return tp_rule_call(scope, &tp_op_reshape, 2, (tp_value[]){ x, tp_scope_list(scope, 2, size) });
+}
+
+/* addbmm(self, batch1, batch2, beta, alpha): one product. Half types round after each batch, as PyTorch does. */
 TP_HOOK_D(tp_d_addbmm)
 {
     tp_scope s = { 0 };
-    tp_value zero = tp_int(0);
+    const tp_tensor *a = arg[1].tensor;
+    tp_value sum = arg[0], beta = arg[3];
     (void)op;
-    tp_value product = CALL(sum_dim_IntList, CALL(bmm, arg[1], arg[2]), tp_scope_list(&s, 1, &zero));
-    if (!s.failed)
-        product = tp_of_tensor(tp_scope_to_dtype(&s, product.tensor, (tp_dtype)arg[1].tensor->dtype));
-    return tp_rule_done(&s, joined(&s, arg[0], arg[3], times(&s, product, arg[4])), result);
+    if (!tp_dtype_among((tp_dtype)a->dtype, TP_ANY_HALF) || !a->size[0])
+        return tp_rule_done(&s, CALL(addmm, arg[0], side_by_side(&s, arg[1], true), side_by_side(&s, arg[2], false), beta, arg[4]), result);
+    for (int64_t i = 0; i < a->size[0] && !s.failed; i++, beta = tp_int(1))
+        sum = CALL(addmm, sum, CALL(select_int, arg[1], tp_int(0), tp_int(i)), CALL(select_int, arg[2], tp_int(0), tp_int(i)), beta, arg[4]);
+    return tp_rule_done(&s, sum, result);
 }
 
 /* ---- _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim): three operands given common dims, multiplied and summed ---- */
@@ -275,43 +264,27 @@ TP_HOOK_D(tp_d_trilinear)
     return tp_rule_done(&s, made, result);
 }
 
+static bool unlike(const tp_tensor *a, int i, const tp_tensor *b, int k, bool *bad)
+{
+    return !tp_guard(tp_sym_eq(tp_tensor_sym_size(a, i), tp_tensor_sym_size(b, k)), bad) && !*bad;
+}
+
 /* (input1, input2, weight, bias) */
 TP_HOOK_C(tp_c_bilinear)
 {
     const tp_tensor *a = arg[0].tensor, *b = arg[1].tensor, *w = arg[2].tensor, *bias = tp_as_tensor(arg[3]);
+    bool bad = false;
     if (!a->ndim || w->ndim != 3)
         return tp_fail(TP_ERR_RUNTIME, "bilinear(): expected inputs of at least 1 dimension and a weight of 3");
     for (int i = 0; i + 1 < a->ndim; i++)
-        if (a->size[i] != b->size[i])
+        if (unlike(a, i, b, i, &bad))
             return tp_fail(TP_ERR_RUNTIME, "bilinear(): input batch dimensions do not match at dim %d: got %lld and %lld", i, LL(a->size[i]), LL(b->size[i]));
-    if (a->size[a->ndim - 1] != w->size[1])
+    if (unlike(a, a->ndim - 1, w, 1, &bad))
         return tp_fail(TP_ERR_RUNTIME, "bilinear(): input1 size does not match weight size: got %lld but expected %lld", LL(a->size[a->ndim - 1]), LL(w->size[1]));
-    if (b->size[b->ndim - 1] != w->size[2])
+    if (unlike(b, b->ndim - 1, w, 2, &bad))
         return tp_fail(TP_ERR_RUNTIME, "bilinear(): input2 size does not match weight size: got %lld but expected %lld", LL(b->size[b->ndim - 1]), LL(w->size[2]));
-    if (bias && (!bias->ndim || bias->size[0] != w->size[0]))
+    if (bias && (!bias->ndim || unlike(bias, 0, w, 0, &bad)))
         return tp_fail(TP_ERR_RUNTIME, "bilinear(): bias size does not match weight size: got %lld but expected %lld", LL(bias->ndim ? bias->size[0] : 1),
                        LL(w->size[0]));
-    return true;
-}
-
-/* ---- vander(x, N, increasing): 1, x, x², … in columns ---- */
-TP_HOOK_D(tp_d_vander)
-{
-    tp_scope s = { 0 };
-    tp_tensor *x = arg[0].tensor;
-    int64_t n = arg[1].tag == TP_NONE ? x->size[0] : tp_as_int(arg[1]);
-    tp_value size[2] = { tp_of_sym(tp_tensor_sym_size(x, 0)), tp_int(n) }, last = tp_int(1);
-    tp_dtype d = tp_dtype_is_integral((tp_dtype)x->dtype) || x->dtype == TP_b8 ? TP_i64 : (tp_dtype)x->dtype;
-    (void)op;
-    tp_value made = CALL(empty_memory_format, tp_scope_list(&s, 2, size), tp_of_dtype(d), (tp_value){ .tag = TP_LAYOUT }, tp_of_device(x->device));
-    if (n > 0)
-        (void)CALL(fill__Scalar, CALL(select_int, made, tp_int(1), tp_int(0)), tp_int(1));
-    if (n > 1) {
-        (void)CALL(copy_, CALL(slice_Tensor, made, tp_int(1), tp_int(1)), CALL(unsqueeze, arg[0], tp_int(1)));
-        tp_value powers = CALL(cumprod, CALL(slice_Tensor, made, tp_int(1), tp_int(1)), tp_int(1));
-        (void)CALL(copy_, CALL(slice_Tensor, made, tp_int(1), tp_int(1)), powers);
-    }
-    if (!tp_as_bool(arg[2]))
-        made = CALL(flip, made, tp_scope_list(&s, 1, &last));
-    return tp_rule_done(&s, made, result);
+    return !bad;
 }

@@ -54,7 +54,8 @@ static bool check_channels(const tp_tensor *input, const tp_tensor *weight, int6
     int64_t wanted = transposed ? weight->size[0] : weight->size[1] * groups;
     bool bad = false;
     tp_sym needed = transposed ? tp_tensor_sym_size(weight, 0) : tp_sym_mul(tp_tensor_sym_size(weight, 1), tp_sym_int(groups));
-    if (asks(tp_sym_eq(tp_tensor_sym_size(input, 1), needed), &bad) || bad)
+    int channel = input->ndim - weight->ndim + 1;
+    if (asks(tp_sym_eq(tp_tensor_sym_size(input, channel), needed), &bad) || bad)
         return !bad;
     tp_text w = { 0 }, x = { 0 };
     for (int i = 0; i < weight->ndim; i++)
@@ -67,7 +68,7 @@ static bool check_channels(const tp_tensor *input, const tp_tensor *weight, int6
     else
         tp_text_add(&mode, "groups=%lld", LL(groups));
     tp_fail(TP_ERR_RUNTIME, "Given %s, weight of size [%s], expected input[%s] to have %lld channels, but got %lld channels instead",
-            tp_text_read(&mode), tp_text_read(&w), tp_text_read(&x), LL(wanted), LL(input->size[1]));
+            tp_text_read(&mode), tp_text_read(&w), tp_text_read(&x), LL(wanted), LL(input->size[channel]));
     tp_text_fini(&mode);
     tp_text_fini(&w);
     tp_text_fini(&x);
@@ -79,10 +80,11 @@ static bool check_kernel_fits(const tp_tensor *input, const tp_tensor *weight, i
     int64_t padded[TP_MAX_DIMS], kernel[TP_MAX_DIMS];
     bool fits = true, bad = false;
     for (int i = 0; i < n; i++) {
-        padded[i] = input->size[i + 2] + 2 * padding[i];
+        int dim = input->ndim - n + i;
+        padded[i] = input->size[dim] + 2 * padding[i];
         kernel[i] = dilation[i] * (weight->size[i + 2] - 1) + 1;
         tp_sym reach = tp_sym_mul(tp_sym_int(dilation[i]), tp_sym_sub(tp_tensor_sym_size(weight, i + 2), tp_sym_int(1)));
-        fits &= asks(tp_sym_gt(tp_sym_add(tp_tensor_sym_size(input, i + 2), tp_sym_int(2 * padding[i])), reach), &bad);
+        fits &= asks(tp_sym_gt(tp_sym_add(tp_tensor_sym_size(input, dim), tp_sym_int(2 * padding[i])), reach), &bad);
     }
     if (fits || bad)
         return !bad;
@@ -127,7 +129,8 @@ static bool check_output_padding(int n, const int64_t *extra, const int64_t *str
     return false;
 }
 
-TP_HOOK_C(tp_c_convolution)
+/* `single`: the input may lack its batch dim. */
+static bool check(const tp_value *arg, bool single)
 {
     const tp_tensor *input = arg[0].tensor, *weight = arg[1].tensor, *bias = tp_as_tensor(arg[2]);
     bool transposed = tp_as_bool(arg[6]);
@@ -153,7 +156,7 @@ TP_HOOK_C(tp_c_convolution)
             return false;
         }
     }
-    if (input->ndim != weight->ndim)
+    if (input->ndim != weight->ndim && !(single && input->ndim == weight->ndim - 1))
         return fail_dims(input, weight);
     bool bad = false;
     if (!asks(tp_sym_eq(tp_sym_mod(tp_tensor_sym_size(weight, 0), tp_sym_int(groups)), tp_sym_int(0)), &bad))
@@ -179,6 +182,9 @@ TP_HOOK_C(tp_c_convolution)
     return (transposed ? check_output_padding(n, extra, stride, dilation) : check_kernel_fits(input, weight, n, padding, dilation)) &&
            check_dtypes(input, weight, bias, transposed);
 }
+
+TP_HOOK_C(tp_c_convolution) { return check(arg, false); }
+TP_HOOK_C(tp_c_convolution_loop) { return check(arg, true); }
 
 /* ---- padding by name ---- */
 

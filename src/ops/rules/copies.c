@@ -150,3 +150,15 @@ TP_HOOK_D(tp_d_sym_storage_offset)
     result[0] = tp_of_sym(tp_tensor_sym_offset(arg[0].tensor));
     return true;
 }
+
+/* is_set_to(self, tensor): the same memory, seen the same way. */
+TP_HOOK_D(tp_d_is_set_to)
+{
+    const tp_tensor *a = arg[0].tensor, *b = arg[1].tensor;
+    bool same = a->storage == b->storage && a->offset == b->offset && a->ndim == b->ndim;
+    (void)op;
+    for (int i = 0; same && i < a->ndim; i++)
+        same = a->size[i] == b->size[i] && a->stride[i] == b->stride[i];
+    result[0] = tp_bool(same);
+    return true;
+}

@@ -54,3 +54,27 @@ TP_HOOK_S(tp_s_arange)
 {
     return count_range(arg[0], arg[1], arg[2], arg[3], out);
 }
+
+/* ---- range: the end is included ---- */
+static bool count_inclusive(tp_value start, tp_value end, tp_value step, tp_syms *out)
+{
+    double from = tp_as_double(start), to = tp_as_double(end), by = tp_as_double(step);
+    if (by == 0)
+        return tp_fail(TP_ERR_RUNTIME, "step must be nonzero");
+    if (!isfinite(from) || !isfinite(to))
+        return tp_fail(TP_ERR_RUNTIME, "unsupported range: %g -> %g", from, to);
+    if ((by > 0 && to < from) || (by < 0 && to > from))
+        return tp_fail(TP_ERR_RUNTIME, "upper bound and lower bound inconsistent with step sign");
+    *out = (tp_syms){ 1, { tp_sym_int((int64_t)((to - from) / by + 1)) } };
+    return true;
+}
+
+TP_HOOK_S(tp_s_range)
+{
+    return count_inclusive(arg[0], arg[1], tp_int(1), out);
+}
+
+TP_HOOK_S(tp_s_range_step)
+{
+    return count_inclusive(arg[0], arg[1], arg[2], out);
+}

@@ -76,26 +76,6 @@ static tp_value as_rows(tp_scope *scope, tp_value t, const tp_syms *size, int co
     return tp_rule_call(scope, &tp_op_view, 2, (tp_value[]){ t, tp_scope_syms(scope, &rows) });
 }
 
-/* affine_grid_generator(theta, size, align_corners) */
-TP_HOOK_D(tp_d_affine_grid)
-{
-    tp_scope s = { 0 };
-    bool bad = false;
-    tp_syms size = tp_syms_read(arg[1], 0, &bad), to = { .count = 0 };
-    int dims = size.count - 2;
-    (void)op;
-    if (bad)
-        return false;
-    tp_syms_add(&to, size.item[0]);
-    for (int i = 2; i < size.count; i++)
-        tp_syms_add(&to, size.item[i]);
-    tp_syms_add(&to, tp_sym_int(dims));
-    tp_value base = base_grid(&s, arg[0].tensor, &size, tp_as_bool(arg[2]));
-    tp_value rows = as_rows(&s, base, &size, dims + 1);
-    tp_value made = CALL(bmm, rows, CALL(transpose_int, arg[0], tp_int(1), tp_int(2)));
-    return tp_rule_done(&s, CALL(view, made, tp_scope_syms(&s, &to)), result);
-}
-
 /* affine_grid_generator_backward(grad, size, align_corners) */
 TP_HOOK_D(tp_d_affine_grid_backward)
 {

@@ -60,6 +60,11 @@ static bool join_shape(tp_syms *common, const tp_syms *shape, tp_value indices)
         const tp_tensor *t = tp_as_tensor(indices.list->item[k]);
         if (!t)
             continue;
+        if (is_mask(t) && t->storage->kind != TP_MEMORY_NONE) {
+            for (int i = 0; i < t->ndim; i++)
+                tp_text_add(&all, "%s[%lld]", all.length ? ", " : "", LL(count_nonzero(t)));
+            continue;
+        }
         tp_text_add(&all, "%s[", all.length ? ", " : "");
         for (int i = 0; i < t->ndim; i++)
             tp_text_add(&all, "%s%lld", i ? ", " : "", LL(t->size[i]));

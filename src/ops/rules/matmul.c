@@ -3,10 +3,9 @@
  * Folding turns [5, 2, 3] @ [3, 4] into [10, 3] @ [3, 4]: one large product. It is done when it costs no copy of the larger
  * operand, or when a gradient is wanted, because then the gradient of the smaller one is one product too instead of a
  * batch and a sum. */
-#include "gen/ops.h"
 #include "ops/dispatch.h"
-#include "ops/emit.h"
-#include "ops/scope.h"
+#include "ops/rules/matrices.h"
+#include "ops/rules/rules.h"
 #include "ops/symbolic.h"
 
 static tp_value sizes_of(tp_scope *s, const tp_tensor *t, int from, int to, int extra, const tp_sym *more)
@@ -39,17 +38,11 @@ static bool folds_freely(const tp_tensor *t)
     return true;
 }
 
-/* The tape is above this folder; its key on the tensor says as much as is needed here. */
-static bool wants_gradient(const tp_tensor *t)
-{
-    return tp_self.grad_mode && (t->keys & TP_LAYER_BIT(TP_LAYER_GRAD));
-}
-
 static bool should_fold(const tp_tensor *large, const tp_tensor *small)
 {
     if (large->ndim < 3 || small->ndim > 2)
         return false;
-    return wants_gradient(large) || wants_gradient(small) || large->numel == 0 || folds_freely(large);
+    return tp_wants_gradient(large) || tp_wants_gradient(small) || large->numel == 0 || folds_freely(large);
 }
 
 /* large is [..., m, k], small [k, n] or [k]. */
@@ -164,7 +157,7 @@ static tp_tensor *product(tp_scope *s, tp_tensor *a, tp_tensor *b)
         return NULL;
     if (should_fold(a, b))
         return folded(s, a, b);
-    if (should_fold(b, a) && (wants_gradient(a) || wants_gradient(b) || b->numel == 0))
+    if (should_fold(b, a) && (tp_wants_gradient(a) || tp_wants_gradient(b) || b->numel == 0))
         return folded_right(s, a, b);
     return broadcast_product(s, a, b);
 }

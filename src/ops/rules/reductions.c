@@ -113,8 +113,7 @@ TP_HOOK_D(tp_d_extreme_all_backward)
 
 /* ---- products ---- */
 
-/* Along `dim`, the product of all other elements: of those before times of those behind. */
-static tp_value product_of_others(tp_scope *scope, tp_value x, int64_t dim)
+tp_value tp_product_of_others(tp_scope *scope, tp_value x, int64_t dim)
 {
     const tp_tensor *t = tp_as_tensor(x);
     if (!t)
@@ -145,7 +144,7 @@ TP_HOOK_D(tp_d_prod_backward)
         return true;
     }
     tp_value flat = CALL(reshape, arg[1], tp_scope_list(&s, 1, &all));
-    tp_value grad = CALL(mul_Tensor, arg[0], product_of_others(&s, flat, 0));
+    tp_value grad = CALL(mul_Tensor, arg[0], tp_product_of_others(&s, flat, 0));
     tp_syms sizes = tp_syms_sizes(arg[1].tensor);
     return tp_rule_done(&s, CALL(view, grad, tp_scope_syms(&s, &sizes)), result);
 }
@@ -163,7 +162,7 @@ TP_HOOK_D(tp_d_prod_dim_backward)
     }
     dim = dim < 0 ? dim + self->ndim : dim;
     tp_value g = tp_as_bool(arg[4]) ? arg[0] : CALL(unsqueeze, arg[0], tp_int(dim));
-    return tp_rule_done(&s, CALL(mul_Tensor, g, product_of_others(&s, arg[1], dim)), result);
+    return tp_rule_done(&s, CALL(mul_Tensor, g, tp_product_of_others(&s, arg[1], dim)), result);
 }
 
 /* ---- variance ---- */

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/runtime.h"
 #include "gen/ops.h"
 #include "ops/emit.h"
 #include "ops/scope.h"
@@ -42,6 +43,12 @@ static inline bool tp_rule_readable(const tp_tensor *t)
 /* The product of two operands of as many dims, which broadcast, summed over the dims of a mask: einsum's step (einsum.c). */
 tp_value tp_rule_sum_product(tp_scope *s, tp_value a, tp_value b, uint64_t sums, bool keep);
 
+/* The tape is above this folder; its key on the tensor says as much as is needed here. */
+static inline bool tp_wants_gradient(const tp_tensor *t)
+{
+    return t && tp_self.grad_mode && (t->keys & TP_LAYER_BIT(TP_LAYER_GRAD));
+}
+
 /* Ends a rule of one result. */
 static inline bool tp_rule_done(tp_scope *s, tp_value made, tp_value *result)
 {
@@ -49,5 +56,8 @@ static inline bool tp_rule_done(tp_scope *s, tp_value made, tp_value *result)
         tp_scope_keep(s, &result[0], made);
     return tp_scope_end(s);
 }
+
+/* Along `dim`, the product of all other elements: of those before times of those behind. */
+tp_value tp_product_of_others(tp_scope *scope, tp_value x, int64_t dim);
 
 #endif

@@ -8,23 +8,20 @@ static tp_value shape_of(const tp_tensor *t)
     return tp_value_of_syms(&s);
 }
 
-static bool check_searchable(const tp_tensor *t)
+/* A number beside it lifts a tensor of booleans to integers. */
+static bool check_searchable(const tp_tensor *t, bool beside_number)
 {
-    bool good = !tp_dtype_is_complex((tp_dtype)t->dtype) && t->dtype != TP_b8;
+    bool good = !tp_dtype_is_complex((tp_dtype)t->dtype) && (t->dtype != TP_b8 || beside_number);
     return good || tp_fail_dtype("searchsorted_out_cpu", (tp_dtype)t->dtype);
 }
 
-static bool same_rows(const tp_tensor *a, const tp_tensor *b)
+/* Do all dims but the last `free` agree? */
+static bool same_sizes(const tp_tensor *a, const tp_tensor *b, int free, bool *bad)
 {
-    for (int i = 0; i + 1 < a->ndim && i < b->ndim; i++)
-        if (a->size[i] != b->size[i])
-            return false;
-    return a->ndim == b->ndim;
-}
-
-static bool same_sizes(const tp_tensor *a, const tp_tensor *b)
-{
-    return same_rows(a, b) && (!a->ndim || a->size[a->ndim - 1] == b->size[b->ndim - 1]);
+    bool same = a->ndim == b->ndim;
+    for (int i = 0; same && i < a->ndim - free; i++)
+        same = tp_guard(tp_sym_eq(tp_tensor_sym_size(a, i), tp_tensor_sym_size(b, i)), bad);
+    return same;
 }
 
 /* (sorted_sequence, self, out_int32, right, side, sorter) */
@@ -32,6 +29,7 @@ TP_HOOK_C(tp_c_searchsorted)
 {
     const tp_tensor *rows = arg[0].tensor, *values = tp_as_tensor(arg[1]), *sorter = tp_as_tensor(arg[5]);
     const char *side = arg[4].tag == TP_STRING ? arg[4].string->text : NULL;
+    bool bad = false;
     if (side && strcmp(side, "left") && strcmp(side, "right"))
         return tp_fail(TP_ERR_RUNTIME, "torch.searchsorted(): side can only be 'left' or 'right' but got %s", side);
     if (side && tp_as_bool(arg[3]) && strcmp(side, "right"))
@@ -41,22 +39,23 @@ TP_HOOK_C(tp_c_searchsorted)
     if (rows->ndim > 1 && (!values || !values->ndim))
         return tp_fail(TP_ERR_RUNTIME, "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
                        "boundaries tensor dim(%d) and input value's dim(0) numel(1)", rows->ndim);
-    if (rows->ndim > 1 && !same_rows(rows, values))
-        return tp_fail_with(TP_ERR_RUNTIME, "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
+    if (rows->ndim > 1 && !same_sizes(rows, values, 1, &bad))
+        return bad ? NULL : tp_fail_with(TP_ERR_RUNTIME, "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
                             "boundaries tensor and input value tensor must match, but we got boundaries tensor {} and input value tensor {}", 2,
                             (tp_value[]){ shape_of(rows), shape_of(values) });
-    if (sorter && !same_sizes(rows, sorter))
-        return tp_fail_with(TP_ERR_RUNTIME, "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {}and got "
+    if (sorter && !same_sizes(rows, sorter, 0, &bad))
+        return bad ? NULL : tp_fail_with(TP_ERR_RUNTIME, "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {}and got "
                             "sorter tensor {}", 2, (tp_value[]){ shape_of(rows), shape_of(sorter) });
     if (sorter && sorter->dtype != TP_i64)
         return tp_fail(TP_ERR_RUNTIME, "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype %s", tp_dtypes[sorter->dtype].title);
-    return check_searchable(rows) && (!values || check_searchable(values));
+    return check_searchable(rows, !values) && (!values || check_searchable(values, false));
 }
 
 /* (self, boundaries, …) */
 TP_HOOK_C(tp_c_bucketize)
 {
-    return check_searchable(arg[1].tensor) && (arg[0].tag != TP_TENSOR || check_searchable(arg[0].tensor));
+    bool number = arg[0].tag != TP_TENSOR;
+    return check_searchable(arg[1].tensor, number) && (number || check_searchable(arg[0].tensor, false));
 }
 
 /* ---- repeat_interleave(self, repeats, dim, output_size) ---- */
@@ -164,11 +163,13 @@ TP_HOOK_D(tp_d_fill_diagonal)
 {
     tp_scope s = { 0 };
     const tp_tensor *self = arg[0].tensor;
-    int64_t step = 0, least = self->size[0], rows = self->size[0], columns = self->size[1];
+    int64_t step = 0, least = INT64_MAX, rows = 0, columns = 0;
     (void)op;
     for (int i = 0; i < self->ndim; i++) {
+        columns = tp_sym_fixed(tp_tensor_sym_size(self, i), &s.failed);
+        rows = i ? rows : columns;
+        least = columns < least ? columns : least;
         step += self->stride[i];
-        least = self->size[i] < least ? self->size[i] : least;
     }
     bool wraps = tp_as_bool(arg[2]) && self->ndim == 2 && rows > columns + 1;
     for (int64_t row = 0; row < (wraps ? rows : 1) && !s.failed; row += columns + 1) {

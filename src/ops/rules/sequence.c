@@ -19,7 +19,7 @@ TP_HOOK_D(tp_d_pad_sequence)
     for (uint32_t i = 0; i < l->count; i++) {
         if (!l->item[i].tensor->ndim)
             return tp_fail(TP_ERR_RUNTIME, "ArrayRef: invalid slice, N = 1; size = 0");
-        longest = tp_int_max(longest, l->item[i].tensor->size[0]);
+        longest = tp_int_max(longest, tp_sym_fixed(tp_tensor_sym_size(l->item[i].tensor, 0), &s.failed));
     }
     tp_syms rest = tp_syms_sizes(l->item[0].tensor), size = { 2, { tp_sym_int(longest), tp_sym_int(longest) } };
     size.item[batch_first ? 0 : 1] = tp_sym_int(l->count);
@@ -27,7 +27,7 @@ TP_HOOK_D(tp_d_pad_sequence)
         tp_syms_add(&size, rest.item[i]);
     tp_value whole = full_like_list(&s, l->item[0].tensor, &size, arg[2]);
     for (uint32_t i = 0; i < l->count && !s.failed; i++) {
-        int64_t n = l->item[i].tensor->size[0], from = left ? longest - n : 0;
+        int64_t n = tp_sym_fixed(tp_tensor_sym_size(l->item[i].tensor, 0), &s.failed), from = left ? longest - n : 0;
         tp_value place = batch_first ? CALL(select_int, whole, tp_int(0), tp_int(i)) : whole;
         place = CALL(slice_Tensor, place, tp_int(0), tp_int(from), tp_int(from + n));
         if (!batch_first)

@@ -74,10 +74,10 @@ TP_HOOK_C(tp_c_chunk_cat)
     int64_t dim = tp_wrap(tp_as_int(arg[1]), first->ndim, &bad);
     for (uint32_t i = 0; i < l->count && !bad; i++) {
         const tp_tensor *t = l->item[i].tensor;
-        if (!t->numel || t->ndim <= dim)
-            return tp_fail(TP_ERR_RUNTIME, t->ndim <= dim ? "_chunk_cat expects dim < ndim for all tensors" : "_chunk_cat expects non-empty tensor");
-        for (int k = 0; k < dim; k++)
-            if (t->size[k] != first->size[k])
+        if (t->ndim <= dim)
+            return tp_fail(TP_ERR_RUNTIME, "_chunk_cat expects dim < ndim for all tensors");
+        for (int k = 0; k < dim && !bad; k++)
+            if (!tp_guard(tp_sym_eq(tp_tensor_sym_size(t, k), tp_tensor_sym_size(first, k)), &bad) && !bad)
                 return tp_fail(TP_ERR_RUNTIME, "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors");
     }
     return !bad;
@@ -94,7 +94,7 @@ TP_HOOK_D(tp_d_chunk_cat)
     for (uint32_t i = 0; i < l->count && !s.failed; i++) {
         tp_value x = l->item[i];
         tp_syms size = tp_syms_sizes(x.tensor);
-        int64_t n = x.tensor->size[dim], missing = (chunks - n % chunks) % chunks;
+        int64_t n = tp_sym_fixed(size.item[dim], &s.failed), missing = (chunks - n % chunks) % chunks;
         if (missing) {
             size.item[dim] = tp_sym_int(missing);
             tp_value both[2] = { x, CALL(new_zeros, x, tp_scope_syms(&s, &size)) };
@@ -125,7 +125,8 @@ TP_HOOK_D(tp_d_tensor_split)
     if (t->ndim == 0)
         return tp_rule_done(&s, CALL(tensor_split_sections, arg[0], read_number(&s, arg[1]), arg[2]), result);
     tp_values at = { 0 };
-    for (int64_t i = 0; i < t->size[0] && !s.failed; i++)
+    int64_t count = tp_sym_fixed(tp_tensor_sym_size(t, 0), &s.failed);
+    for (int64_t i = 0; i < count && !s.failed; i++)
         tp_values_add(&s, &at, read_number(&s, CALL(select_int, arg[1], tp_int(0), tp_int(i))));
     tp_value list = tp_scope_values(&s, &at);
     return tp_rule_done(&s, CALL(tensor_split_indices, arg[0], list, arg[2]), result);

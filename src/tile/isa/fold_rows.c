@@ -27,7 +27,7 @@ enum { TOGETHER = 4, UNROLL = 4 };
             _Pragma("GCC unroll 4") for (int k = 0; k < count; k++)                                                     \
                 _Pragma("GCC unroll 4") for (int u = 0; u < UNROLL; u++) {                                              \
                     const T *at = (const T *)(const void *)(row + k * stride) + j + u * WIDTH;                          \
-                    value[u] = op(value[u], *(const name##_vector *)at);                                                \
+                    value[u] = op##_in(value[u], *(const name##_vector *)at);                                           \
                 }                                                                                                       \
             _Pragma("GCC unroll 4") for (int u = 0; u < UNROLL; u++)                                                    \
                 *(name##_vector *)(lane + j + u * WIDTH) = value[u];                                                    \

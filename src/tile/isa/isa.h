@@ -41,7 +41,7 @@ enum { VECTOR_BYTES = 16 };
         const T *x = pa, *y = pb;                                                                            \
         T x0 = *x, y0 = *y;                                                                                  \
         (void)pc, (void)x0, (void)y0;                                                                        \
-        EACH(n) {                                                                                            \
+        _Pragma("GCC unroll 4") EACH(n) {                                                                                            \
             T a = element_a, b = element_b;                                                                  \
             o[i] = (expression);                                                                             \
         }                                                                                                    \

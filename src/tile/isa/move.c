@@ -1,17 +1,55 @@
 /* move.c - patches of elements from one layout to another: rows, fills, transposes, anything.
  *
- * A transpose of 4-byte elements goes through a block of 16 x 16 in the first cache: whole cache lines are read from 16
- * rows, turned in registers, and written as whole lines. Rows that are a power of two apart fall on the same few places
- * of the cache, so a line must be used up when it is touched. */
+ * A transpose of 4-byte elements goes through blocks of 16 x 16: whole cache lines are read from 16 rows, turned in
+ * registers (AVX-512 holds all of a block, the others go through the first cache), and written as whole lines. Rows that
+ * are a power of two apart fall on the same few places of the cache, so a line must be used up when it is touched. */
 #include <string.h>
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 #include "tile/isa/isa.h"
 
 typedef struct { uint64_t half[2]; } element16;
 typedef uint32_t block4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef uint32_t block8 __attribute__((vector_size(32), aligned(4), may_alias));
-typedef uint64_t block2 __attribute__((vector_size(16), aligned(8), may_alias));
 
+enum { LINE = 16 };     /* 4-byte elements of a cache line */
+
+#if defined(__AVX512F__)
+/* A line is a register: pairs of rows interleaved, pairs of pairs, then quarters exchanged twice. */
+static inline void turn_16x16(char *to, int64_t to_row, const char *from, int64_t from_column)
+{
+    __m512i a[LINE], b[LINE];
+#pragma GCC unroll 16
+    for (int i = 0; i < LINE; i++)
+        a[i] = _mm512_loadu_si512(from + i * from_column);
+#pragma GCC unroll 8
+    for (int i = 0; i < LINE; i += 2) {
+        b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < LINE; i += 4) {
+        a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
+        a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);
+        a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
+        a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+#pragma GCC unroll 2
+        for (int half = 0; half < LINE; half += 8) {
+            b[half + i] = _mm512_shuffle_i32x4(a[half + i], a[half + 4 + i], 0x88);
+            b[half + 4 + i] = _mm512_shuffle_i32x4(a[half + i], a[half + 4 + i], 0xdd);
+        }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        _mm512_storeu_si512(to + i * to_row, _mm512_shuffle_i32x4(b[i], b[8 + i], 0x88));
+        _mm512_storeu_si512(to + (8 + i) * to_row, _mm512_shuffle_i32x4(b[i], b[8 + i], 0xdd));
+    }
+}
+#else
 #if defined(__AVX2__)
 /* 8 x 8: pairs of rows interleaved, then pairs of pairs, then halves exchanged. */
 static inline void turn_8x8(uint32_t *to, int64_t to_row, const uint32_t *from, int64_t from_row)
@@ -51,8 +89,6 @@ enum { SIDE_IN_REGISTERS = 4 };
 #define TURN_IN_REGISTERS turn_4x4
 #endif
 
-enum { LINE = 16 };     /* 4-byte elements of a cache line */
-
 static inline void turn_16x16(char *to, int64_t to_row, const char *from, int64_t from_column)
 {
     _Alignas(64) uint32_t read[LINE][LINE], turned[LINE][LINE];
@@ -64,13 +100,24 @@ static inline void turn_16x16(char *to, int64_t to_row, const char *from, int64_
     for (int i = 0; i < LINE; i++)
         memcpy(to + i * to_row, turned[i], sizeof turned[i]);
 }
+#endif
 
-static inline void turn_2x2(char *to, int64_t to_row, const char *from, int64_t from_column)
-{
-    block2 a = *(const block2 *)from, b = *(const block2 *)(from + from_column);
-    *(block2 *)to = __builtin_shufflevector(a, b, 0, 2);
-    *(block2 *)(to + to_row) = __builtin_shufflevector(a, b, 1, 3);
-}
+/* Other sizes: SIDE pieces of SIDE elements are read, turned in the first cache, and written. */
+#define TURN(name, E, SIDE)                                                                                 \
+    static inline void name(char *to, int64_t to_row, const char *from, int64_t from_column)                \
+    {                                                                                                       \
+        _Alignas(64) E read[SIDE][SIDE], turned[SIDE][SIDE];                                                \
+        for (int i = 0; i < SIDE; i++)                                                                      \
+            memcpy(read[i], from + i * from_column, sizeof read[i]);                                        \
+        for (int i = 0; i < SIDE; i++)                                                                      \
+            for (int k = 0; k < SIDE; k++)                                                                  \
+                turned[i][k] = read[k][i];                                                                  \
+        for (int i = 0; i < SIDE; i++)                                                                      \
+            memcpy(to + i * to_row, turned[i], sizeof turned[i]);                                           \
+    }
+TURN(turn_bytes, uint8_t, 32)
+TURN(turn_halves, uint16_t, 32)
+TURN(turn_words, uint64_t, 8)
 
 #define NO_TURN(to, to_row, from, from_column) ((void)0)
 
@@ -124,10 +171,10 @@ static inline void turn_2x2(char *to, int64_t to_row, const char *from, int64_t 
             name##_any(rows, columns, to, to_row, to_column, from, from_row, from_column);                             \
     }
 
-MOVE(move_1, uint8_t, 1, NO_TURN)
-MOVE(move_2, uint16_t, 1, NO_TURN)
+MOVE(move_1, uint8_t, 32, turn_bytes)
+MOVE(move_2, uint16_t, 32, turn_halves)
 MOVE(move_4, uint32_t, LINE, turn_16x16)
-MOVE(move_8, uint64_t, 2, turn_2x2)
+MOVE(move_8, uint64_t, 8, turn_words)
 MOVE(move_16, element16, 1, NO_TURN)
 
 extern tp_move_fn *const TP_ISA(tp_tile_moves)[5];

@@ -2,6 +2,11 @@
 #ifndef TP_TILE_POLYNOMIALS_H
 #define TP_TILE_POLYNOMIALS_H
 
+#include <math.h>
+
+/* One rounding. A call where the instruction set has no such instruction, with the same result. */
+static inline float fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
+
 /* A constant in pieces; a whole number times a piece is exact, but for the last. */
 #define LN2_f32_0 0x1.62e4000000000p-1f
 #define LN2_f32_1 0x1.7f7d1c0000000p-20f
@@ -21,7 +26,7 @@ static inline float polynomial_exp_f32(float t1)
     const float c2 = 0x1.5559160000000p-5f;
     const float c3 = 0x1.123fc80000000p-7f;
     const float c4 = 0x1.6a1a620000000p-10f;
-    return (((c0 + t1 * c1) + t2 * (c2 + t1 * c3)) + t4 * c4);
+    return fma_f32(t4, c4, fma_f32(t2, fma_f32(t1, c3, c2), fma_f32(t1, c1, c0)));
 }
 
 /* (exp(r) - 1 - r) / r^2; error 4.1e-18 */
@@ -56,7 +61,7 @@ static inline float polynomial_log_f32(float t1)
     const float c5 = -0x1.0ce0860000000p-3f;
     const float c6 = 0x1.07d1060000000p-3f;
     const float c7 = -0x1.41ee020000000p-4f;
-    return (((c0 + t1 * c1) + t2 * (c2 + t1 * c3)) + t4 * ((c4 + t1 * c5) + t2 * (c6 + t1 * c7)));
+    return fma_f32(t4, fma_f32(t2, fma_f32(t1, c7, c6), fma_f32(t1, c5, c4)), fma_f32(t2, fma_f32(t1, c3, c2), fma_f32(t1, c1, c0)));
 }
 
 /* (log((1 + s) / (1 - s)) - 2 s) / s^3 in z = s^2; error 2.5e-18 */
@@ -84,7 +89,7 @@ static inline float polynomial_tanh_f32(float t1)
     const float c2 = -0x1.b844760000000p-5f;
     const float c3 = 0x1.52579c0000000p-6f;
     const float c4 = -0x1.76ae3e0000000p-8f;
-    return (((c0 + t1 * c1) + t2 * (c2 + t1 * c3)) + t4 * c4);
+    return fma_f32(t4, c4, fma_f32(t2, fma_f32(t1, c3, c2), fma_f32(t1, c1, c0)));
 }
 
 /* (tanh(x) - x) / x^3 in z = x^2; error 3.5e-19 */
@@ -168,7 +173,7 @@ static inline float polynomial_erf_f32(float t1)
     const float c4 = 0x1.54a4b60000000p-8f;
     const float c5 = -0x1.a8fda00000000p-11f;
     const float c6 = 0x1.5898220000000p-14f;
-    return (((c0 + t1 * c1) + t2 * (c2 + t1 * c3)) + t4 * ((c4 + t1 * c5) + t2 * c6));
+    return fma_f32(t4, fma_f32(t2, c6, fma_f32(t1, c5, c4)), fma_f32(t2, fma_f32(t1, c3, c2), fma_f32(t1, c1, c0)));
 }
 
 /* (2^r - 1) / r; error 9.4e-08 */
@@ -181,7 +186,7 @@ static inline float polynomial_exp2_f32(float t1)
     const float c2 = 0x1.c6ae640000000p-5f;
     const float c3 = 0x1.3cef5c0000000p-7f;
     const float c4 = 0x1.5f780e0000000p-10f;
-    return (((c0 + t1 * c1) + t2 * (c2 + t1 * c3)) + t4 * c4);
+    return fma_f32(t4, c4, fma_f32(t2, fma_f32(t1, c3, c2), fma_f32(t1, c1, c0)));
 }
 
 /* log2(erfc(h * sqrt(2)) / 2) in h; error 7.9e-08 */
@@ -199,7 +204,7 @@ static inline float polynomial_tail_log2_f32(float t1)
     const float c6 = -0x1.1ffe0e0000000p-7f;
     const float c7 = 0x1.e0c24c0000000p-9f;
     const float c8 = -0x1.ff523a0000000p-12f;
-    return ((((c0 + t1 * c1) + t2 * (c2 + t1 * c3)) + t4 * ((c4 + t1 * c5) + t2 * (c6 + t1 * c7))) + t8 * c8);
+    return fma_f32(t8, c8, fma_f32(t4, fma_f32(t2, fma_f32(t1, c7, c6), fma_f32(t1, c5, c4)), fma_f32(t2, fma_f32(t1, c3, c2), fma_f32(t1, c1, c0))));
 }
 #define TAIL_FAR_f32 0x1.4e514e0000000p+2f
 
@@ -216,7 +221,7 @@ static inline float polynomial_erfc_log_f32(float t1)
     const float c5 = -0x1.06a8780000000p-9f;
     const float c6 = 0x1.2aa4360000000p-12f;
     const float c7 = -0x1.5aac400000000p-16f;
-    return (((c0 + t1 * c1) + t2 * (c2 + t1 * c3)) + t4 * ((c4 + t1 * c5) + t2 * (c6 + t1 * c7)));
+    return fma_f32(t4, fma_f32(t2, fma_f32(t1, c7, c6), fma_f32(t1, c5, c4)), fma_f32(t2, fma_f32(t1, c3, c2), fma_f32(t1, c1, c0)));
 }
 
 #endif

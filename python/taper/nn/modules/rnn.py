@@ -6,6 +6,7 @@ import warnings
 from .. import init
 from .._root import torch
 from ..parameter import Parameter
+from ..utils.rnn import PackedSequence
 from .module import Module
 
 __all__ = ["RNNBase", "RNN", "LSTM", "GRU", "RNNCellBase", "RNNCell", "LSTMCell", "GRUCell"]
@@ -134,13 +135,17 @@ class RNNBase(Module):
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
-    def _zero_state(self, input, width=None):
-        size = self.get_expected_hidden_size(input, None, width)
+    def permute_hidden(self, hx, permutation):
+        return hx if permutation is None else hx.index_select(1, permutation)
+
+    def _zero_state(self, input, width=None, batch_sizes=None):
+        size = self.get_expected_hidden_size(input, batch_sizes, width)
         return torch.zeros(size, dtype=input.dtype, device=input.device)
 
-    def _options(self):
+    def _options(self, packed=False):
         """What every recurrent op takes after input, state and weights."""
-        return (self.bias, self.num_layers, self.dropout, self.training, self.bidirectional, self.batch_first)
+        options = (self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
+        return options if packed else (*options, self.batch_first)
 
     def _batched(self, input, got):
         """(input with a batch dimension, whether it had one)."""
@@ -151,8 +156,21 @@ class RNNBase(Module):
             return input, True
         return input.unsqueeze(0 if self.batch_first else 1), False
 
+    def _run_packed(self, op, packed, hx):
+        """forward over a packed sequence; states come and go in the order of the sequences."""
+        data, batch_sizes, order, back = packed
+        if hx is None:
+            hx = self._zero_state(data, batch_sizes=batch_sizes)
+        else:
+            hx = self.permute_hidden(hx, order)
+        self.check_forward_args(data, hx, batch_sizes)
+        output, hidden = getattr(torch, op)(data, batch_sizes, hx, self._flat_weights, *self._options(packed=True))
+        return PackedSequence(output, batch_sizes, order, back), self.permute_hidden(hidden, back)
+
     def _run(self, op, input, hx, got):
         """forward of the layers with one state tensor; `op` is the name of what computes it."""
+        if isinstance(input, PackedSequence):
+            return self._run_packed(op, input, hx)
         input, batched = self._batched(input, got)
         if hx is None:
             hx = self._zero_state(input)
@@ -220,7 +238,22 @@ class LSTM(RNNBase):
             hidden[1], self.get_expected_hidden_size(input, batch_sizes, self.hidden_size),
             "Expected hidden[1] size {}, got {}")
 
+    def permute_hidden(self, hx, permutation):
+        return hx if permutation is None else tuple(part.index_select(1, permutation) for part in hx)
+
+    def _forward_packed(self, packed, hx):
+        data, batch_sizes, order, back = packed
+        if hx is None:
+            hx = tuple(self._zero_state(data, width, batch_sizes) for width in (None, self.hidden_size))
+        else:
+            hx = self.permute_hidden(hx, order)
+        self.check_forward_args(data, hx, batch_sizes)
+        output, *state = torch.lstm(data, batch_sizes, hx, self._flat_weights, *self._options(packed=True))
+        return PackedSequence(output, batch_sizes, order, back), self.permute_hidden(tuple(state), back)
+
     def forward(self, input, hx=None):
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
         input, batched = self._batched(input, "{}D")
         if hx is None:
             hx = (self._zero_state(input), self._zero_state(input, self.hidden_size))
