@@ -258,7 +258,7 @@ def bind_common(sizes, model):
 
 def promoting(model):
     """Indices of the arguments that promote."""
-    for word in ("promote", "float", "into", "same"):
+    for word in ("promote", "float", "complex", "into", "same"):
         args = model.word(word)
         if args is None:
             continue

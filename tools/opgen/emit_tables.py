@@ -178,7 +178,7 @@ class Tables:
             out.append(text.rstrip("\n"))
             select = f", .select = {name}"
         mask = sum(1 << i for i in emit_infer.promoting(model))
-        base = {"promote": "TP_PROMOTE", "float": "TP_PROMOTE_FLOAT", "into": "TP_PROMOTE_INTO", "same": "TP_PROMOTE_SAME"}
+        base = {"promote": "TP_PROMOTE", "float": "TP_PROMOTE_FLOAT", "complex": "TP_PROMOTE_COMPLEX", "into": "TP_PROMOTE_INTO", "same": "TP_PROMOTE_SAME"}
         how = [w for w, _ in model.words if w in base] or ["promote"]
         to = model.word("to")
         target = "TP_DTYPE_NONE"

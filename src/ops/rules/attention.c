@@ -3,6 +3,8 @@
 
 #include "ops/rules/rules.h"
 
+enum { PRODUCTS = 0, BLOCKED = 1 };     /* as SDPBackend numbers MATH and FLASH_ATTENTION */
+
 /* scaled_dot_product_attention(query, key, value, attn_mask, …) */
 TP_HOOK_C(tp_c_attention)
 {
@@ -92,11 +94,14 @@ TP_HOOK_D(tp_d_attention)
     (void)op;
     if (!tp_tensor_is_symbolic(q) && !tp_tensor_is_symbolic(k) && !tp_tensor_is_symbolic(v) && (!q->numel || !k->numel || !v->numel))
         return tp_rule_done(&s, of_nothing(&s, arg), result);
-    tp_value mask = as_scores(&s, arg[3], q), made;
+    tp_value mask = as_scores(&s, arg[3], q), made = tp_none();
     if (s.failed)
         return tp_scope_end(&s);
-    if (blocked_can(q, k, v, tp_as_tensor(mask), tp_as_double(arg[4]), tp_as_bool(arg[7])))
+    unsigned off = atomic_load(&tp_the_runtime.attention_off);
+    if (!(off & 1u << BLOCKED) && blocked_can(q, k, v, tp_as_tensor(mask), tp_as_double(arg[4]), tp_as_bool(arg[7])))
         made = CALL(_scaled_dot_product_flash_attention_for_cpu, arg[0], arg[1], arg[2], arg[4], arg[5], mask, arg[6]);
+    else if (off & 1u << PRODUCTS)
+        s.failed = !tp_fail(TP_ERR_RUNTIME, "No viable backend for scaled_dot_product_attention was found. This is likely due to turning off both the math kernel and the fused kernels.");
     else
         made = CALL(_scaled_dot_product_attention_math, arg[0], arg[1], arg[2], mask, arg[4], arg[5], tp_none(), arg[6], arg[7]);
     return tp_rule_done(&s, made, result);
