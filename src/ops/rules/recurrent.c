@@ -19,7 +19,7 @@ typedef struct weights {
     tp_value ih, hh, b_ih, b_hh, hr;
 } weights;
 
-/* x: the input'scope part of the gates when it is `ready`, else the input. */
+/* x: the input's part of the gates when it is `ready`, else the input. */
 typedef state cell_fn(tp_scope *scope, tp_value x, bool ready, const weights *w, state st);
 
 typedef struct net {

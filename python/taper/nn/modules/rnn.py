@@ -103,8 +103,7 @@ class RNNBase(Module):
 
     def check_input(self, input, batch_sizes):
         weight = self._flat_weights[0]
-        autocast = getattr(torch, "is_autocast_enabled", bool)      # bool(): there is no autocast to ask about
-        if input.dtype != weight.dtype and not autocast():
+        if input.dtype != weight.dtype and not torch.is_autocast_enabled():
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Convert input: "
                 f"input.to({weight.dtype}), or convert model: model.to({input.dtype})"
