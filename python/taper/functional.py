@@ -155,7 +155,7 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     dims = [dim] if isinstance(dim, int) else dim
     given = {} if out is None else {"out": out}
     if isinstance(p, str) and not (p == "fro" and (dims is None or len(dims) <= 2)):
-        return _C._linalg.linalg_matrix_norm(input, p, range(input.dim()) if dims is None else dims, keepdim, dtype=dtype, **given)
+        return _C._linalg.linalg_matrix_norm(input, p, list(range(input.dim())) if dims is None else dims, keepdim, dtype=dtype, **given)
     return _C._linalg.linalg_vector_norm(input, 2 if p in ("fro", None) else p, dims, keepdim, dtype=dtype, **given)
 
 
@@ -174,6 +174,15 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
 def lu(A, pivot=True, get_infos=False):
     made = _C._VariableFunctions._lu_with_info(A, pivot, not get_infos)
     return (made.LU, made.pivots, made.info) if get_infos else (made.LU, made.pivots)
+
+
+@_overridable
+def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False, onesided=None,
+         return_complex=None, align_to_window=None):
+    """The spectra of windows that slide over a signal."""
+    if center and align_to_window is not None:
+        raise RuntimeError("stft align_to_window should only be set when center = false")
+    return ops.aten.stft.center(input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex, align_to_window)
 
 
 def split(tensor, split_size_or_sections, dim=0):

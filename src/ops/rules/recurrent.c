@@ -11,6 +11,7 @@
 #include "ops/copy.h"
 #include "ops/rules/rules.h"
 
+#undef RUN                      /* steps are handed scopes called s */
 #define RUN(op, ...) \
     tp_rule_call(s, &tp_op_##op, sizeof((tp_value[]){ __VA_ARGS__ }) / sizeof(tp_value), (tp_value[]){ __VA_ARGS__ })
 
