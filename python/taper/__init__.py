@@ -74,7 +74,7 @@ from ._compile import compile  # noqa: E402
 from ._ops import ops, classes  # noqa: E402
 from .functional import (  # noqa: E402
     atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_tensors, cartesian_prod, cdist, chain_matmul, einsum, meshgrid,
-    nonzero, norm, tensordot, unique, unique_consecutive, unravel_index,
+    nonzero, norm, stft, tensordot, unique, unique_consecutive, unravel_index,
 )
 from ._tags import Tag  # noqa: E402
 from ._autocast import deprecated as _deprecated  # noqa: E402

@@ -176,6 +176,15 @@ def lu(A, pivot=True, get_infos=False):
     return (made.LU, made.pivots, made.info) if get_infos else (made.LU, made.pivots)
 
 
+@_overridable
+def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False, onesided=None,
+         return_complex=None, align_to_window=None):
+    """The spectra of windows that slide over a signal."""
+    if center and align_to_window is not None:
+        raise RuntimeError("stft align_to_window should only be set when center = false")
+    return ops.aten.stft.center(input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex, align_to_window)
+
+
 def split(tensor, split_size_or_sections, dim=0):
     if _C._has_torch_function_unary(tensor):
         return _C._handle_torch_function(split, (tensor,), tensor, split_size_or_sections, dim=dim)

@@ -322,6 +322,13 @@ TP_HOOK_K(tp_k_randint_like_low)
     return draw_integers(find_generator(arg), out[0], tp_as_int(arg[1]), tp_as_int(arg[2]));
 }
 
+TP_HOOK_K(tp_k_randint_like_tensor)
+{
+    const tp_tensor *high = arg[1].tensor;
+    int64_t top = tp_scalar_to_int(tp_scalar_read(tp_tensor_data(high), (tp_dtype)high->dtype));
+    return draw_integers(find_generator(arg), out[0], 0, top);
+}
+
 /* random_(self, *, generator) */
 TP_HOOK_K(tp_k_random)
 {
