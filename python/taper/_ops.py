@@ -296,8 +296,6 @@ class _OpNamespace(types.ModuleType):
 
     def __getattr__(self, name):
         space = self.__dict__["_space"]
-        if name.startswith("__"):
-            raise AttributeError(f"'_OpNamespace' '{space}' object has no attribute '{name}'")
         if not _C._op_overload_names(space, name):
             raise AttributeError(f"'_OpNamespace' '{space}' object has no attribute '{name}'")
         packet = OpOverloadPacket(space, name)

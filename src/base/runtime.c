@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/block.h"
 #include "base/pool.h"
 
@@ -47,6 +48,8 @@ void tp_thread_note_end_now(void)
 
 void tp_runtime_trim(void)
 {
+    for (size_t i = 0; i < TP_FFT_PLANS; i++)
+        tp_free(atomic_exchange(&tp_the_runtime.fft_plan[i], NULL));
     tp_pool_stop();
     tp_block_trim();
     tp_thread_trim();

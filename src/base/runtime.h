@@ -29,6 +29,8 @@ typedef struct tp_wrapper_hooks {
     void (*restore_gil)(void **state);
 } tp_wrapper_hooks;
 
+enum { TP_FFT_PLANS = 16 };
+
 typedef struct tp_runtime {
     tp_wrapper_hooks  python;
     struct tp_pool   *pool;                 /* owned, base/pool.c; NULL until work is first split */
@@ -38,6 +40,7 @@ typedef struct tp_runtime {
     struct tp_generator *generator;         /* owned, tensor/generator.c: the default one */
     const struct tp_tile_set *tile;         /* primitives of the chosen instruction set, tile/ */
     const struct tp_gemm_set *gemm;         /* micro-kernels of the chosen instruction set, kernels/ */
+    _Atomic(void *) fft_plan[TP_FFT_PLANS]; /* owned, kernels/fft_plan.c: plans nobody uses at the moment, one block each */
     const struct tp_layer *layer[16];       /* by position, ops/dispatch.h; filled by the folder that has the layer */
     _Atomic(void *) orphans;                /* tensor/: lock-free list of references dropped without the GIL */
     atomic_uint_fast64_t sequence;          /* of tape nodes */
@@ -49,6 +52,7 @@ typedef struct tp_runtime {
     int             instruction_set;        /* tp_isa, from CPUID or TAPER_ISA */
     int             default_dtype;          /* of float literals and factories; tp_dtype */
     atomic_int      deterministic;          /* use_deterministic_algorithms: 0 off, 1 on, 2 warn only */
+    atomic_uint     attention_off;          /* ways of attention that may not be taken: bits by SDPBackend's numbers */
 } tp_runtime;
 
 typedef struct tp_thread {

@@ -184,23 +184,26 @@ static bool slices_apply(tp_grad_node *n, const tp_value *g, tp_value *out)
     bool ok = tp_call1(&tp_op_as_strided, 4, view, &slice) && tp_call1(&tp_op_clone, 1, &slice, &mine);
     fn_g[c->fn_slot] = mine;
     bool applied = ok = ok && c->fn->kind->apply(c->fn, fn_g, out);
-    if (ok) {
-        if (out[0].tag != TP_TENSOR) {
-            tp_tensor *none = tp_tensor_new_scalar((tp_dtype)slice.tensor->dtype, tp_scalar_int(0));
-            ok = (zero = tp_of_tensor(none)).tag == TP_TENSOR;
-        }
-        ok = ok && copy_into(slice, out[0].tag == TP_TENSOR ? out[0] : zero);
+    bool wanted = n->edge[0].node != NULL;      /* a fresh base has no history: nobody asks for the rest */
+    if (ok && wanted && out[0].tag != TP_TENSOR) {
+        tp_tensor *none = tp_tensor_new_scalar((tp_dtype)slice.tensor->dtype, tp_scalar_int(0));
+        ok = (zero = tp_of_tensor(none)).tag == TP_TENSOR;
+    }
+    ok = ok && (!wanted || copy_into(slice, out[0].tag == TP_TENSOR ? out[0] : zero));
+    if (applied) {
         tp_value_unref(out[0]);
         out[0] = tp_none();
     }
     tp_value_unref(zero);
     tp_value_unref(mine);
     tp_value_unref(slice);
-    if (ok) {
+    if (ok && wanted) {
         out[0] = whole;
         return true;
     }
     tp_value_unref(whole);
+    if (ok)
+        return true;
     for (uint32_t i = 1; applied && i < n->edge_count; i++)
         tp_value_unref(out[i]);
     return false;

@@ -113,37 +113,6 @@ TP_HOOK_K(tp_k_arange_end)
     return arange(tp_scalar_int(0), tp_scalar_int(1), out[0]);
 }
 
-/* linspace(start, end, steps, …): from both ends to the middle, so that both are exact. */
-TP_HOOK_K(tp_k_linspace)
-{
-    tp_dtype d = (tp_dtype)out[0]->dtype;
-    tp_scalar start = tp_as_scalar(arg[0]), end = tp_as_scalar(arg[1]);
-    int64_t n = out[0]->numel, half = n / 2;
-    size_t bytes = tp_dtype_bytes(d);
-    char *to = tp_tensor_data(out[0]);
-    double a = tp_scalar_to_double(start), b = tp_scalar_to_double(end);
-    if (n == 1) {
-        tp_scalar_write(start, to, d);
-        return true;
-    }
-    for (int64_t i = 0; i < n; i++, to += bytes) {
-        int64_t k = i < half ? i : n - i - 1;
-        double value;
-        if (tp_dtype_is_integral(d)) {
-            double step = (b - a) / (double)(n - 1);
-            value = i < half ? a + step * (double)k : b - step * (double)k;
-        } else if (d == TP_f64) {
-            double step = (b - a) / (double)(n - 1);
-            value = i < half ? __builtin_fma(step, (double)k, a) : __builtin_fma(-step, (double)k, b);
-        } else {
-            float fa = (float)a, fb = (float)b, step = (fb - fa) / (float)(n - 1);
-            value = i < half ? __builtin_fmaf(step, (float)k, fa) : __builtin_fmaf(-step, (float)k, fb);
-        }
-        tp_scalar_write(tp_scalar_float(value), to, d);
-    }
-    return true;
-}
-
 /* eye(n, …), eye.m(n, m, …) */
 TP_HOOK_K(tp_k_eye)
 {

@@ -104,6 +104,9 @@ bool tp_lin_check(const tp_tensor *info, const char *name, bool is_matrix);
     void tp_lin_ldl_##d(bool hermitian, int64_t n, S *a, int64_t ld, int32_t *pivot, int32_t *info);                            \
     void tp_lin_ldl_solve_##d(bool hermitian, int64_t n, int64_t columns, const S *a, int64_t ld, const int32_t *pivot, S *b);  \
     double tp_lin_norm_##d(int64_t n, const S *x);                                                                              \
+    S tp_lin_dot_##d(int64_t n, const S *a, const S *b);       /* a^H b */                                                      \
+    /* b -= tau v (v^H b), v's leading 1 not read */                                                                            \
+    void tp_lin_reflect_##d(int64_t m, int64_t columns, const S *v, S tau, S *b, int64_t ld);                                   \
     /* H with H^H (alpha, x) = (beta, 0): x becomes v below its leading 1, *alpha beta; gives tau */                           \
     S tp_lin_reflector_##d(int64_t n, S *alpha, S *x);                                                                          \
     void tp_lin_qr_##d(int64_t m, int64_t n, S *a, int64_t ld, S *tau);                                                         \

@@ -151,7 +151,7 @@ typedef struct putting {
     const int64_t *index;
     char          *to;
     tp_combine_fn *add;                     /* NULL: the last element put at a place stays */
-    atomic_llong   bad;                     /* 1 + the number of an index that is no place */
+    atomic_bool    bad;                     /* an index is no place */
 } putting;
 
 static void put_chunk(void *work, int64_t chunk, int64_t count)
@@ -163,7 +163,7 @@ static void put_chunk(void *work, int64_t chunk, int64_t count)
         memset(to, 0, (size_t)(p->large * bytes));
         for (int64_t k = i * p->small; k < (i + 1) * p->small; k++) {
             if ((uint64_t)p->index[k] >= (uint64_t)p->large) {
-                p->bad = k + 1;
+                p->bad = true;
                 return;
             }
             if (p->add)
@@ -189,10 +189,11 @@ static bool put(int dims, bool add, const tp_tensor *from, const tp_tensor *inde
         p.index = tp_tensor_data(places);
         p.to = tp_tensor_data(y);
         tp_pool_run(tp_chunks_of(p.planes, p.small + p.large), put_chunk, &p);
-        if (p.bad) {
-            *bad = p.index[p.bad - 1];
-            ok = false;
-        }
+        for (int64_t k = 0; p.bad && ok; k++)       /* the first of them, whichever chunk met one */
+            if ((uint64_t)p.index[k] >= (uint64_t)p.large) {
+                *bad = p.index[k];
+                ok = false;
+            }
     }
     tp_tensor_unref(x);
     tp_tensor_unref(places);

@@ -11,7 +11,7 @@
 #include "kernels/dense.h"
 #include "kernels/remap.h"
 
-typedef enum kind { NEAREST, EXACT, LINEAR, CUBIC, LINEAR_AA, CUBIC_AA } kind;
+typedef enum kind { NEAREST, EXACT, LINEAR, CUBIC, LINEAR_AA, CUBIC_AA, LANCZOS_AA } kind;
 
 /* One dim of a call. */
 typedef struct axis {
@@ -112,10 +112,16 @@ static void cubic_row(const axis *a, taps *t, int64_t at, int64_t *n)
     }
 }
 
-/* Half of the width that a result covers. */
+/* Half of the width that a result covers: one, two or three elements, or as many results. */
 static double support(const axis *a)
 {
-    return (a->how == CUBIC_AA ? 2 : 1) * (a->step >= 1 ? a->step : 1);
+    return (a->how - LINEAR_AA + 1) * (a->step >= 1 ? a->step : 1);
+}
+
+static double sinc(double x)
+{
+    static const double pi = 3.14159265358979323846;
+    return x == 0 ? 1 : sin(pi * x) / (pi * x);
 }
 
 static double covering(const axis *a, double x)
@@ -124,6 +130,8 @@ static double covering(const axis *a, double x)
     x = fabs(x);
     if (a->how == LINEAR_AA)
         return x < 1 ? 1 - x : 0;
+    if (a->how == LANCZOS_AA)
+        return x < 3 ? sinc(x) * sinc(x / 3) : 0;
     return x < 1 ? cubic_near(x, slope) : x < 2 ? cubic_far(x, slope) : 0;
 }
 
@@ -348,3 +356,4 @@ HOOKS(linear, LINEAR)
 HOOKS(cubic, CUBIC)
 HOOKS(linear_aa, LINEAR_AA)
 HOOKS(cubic_aa, CUBIC_AA)
+HOOKS(lanczos_aa, LANCZOS_AA)

@@ -67,6 +67,7 @@ typedef struct tp_tile_form {
 typedef enum tp_promotion {
     TP_PROMOTE,                 /* the common type of the promoting arguments */
     TP_PROMOTE_FLOAT,           /* the same, integers become the default float type */
+    TP_PROMOTE_COMPLEX,         /* the complex type of the common type */
     TP_PROMOTE_INTO,            /* the type of the first promoting argument (copy_, fill_) */
     TP_PROMOTE_SAME,            /* all alike, else an error */
 } tp_promotion;

@@ -60,6 +60,8 @@ static bool common_dtype(const tp_op *op, const tp_pointwise *p, const tp_value 
     *common = tp_common_dtype(&c);
     if (p->promotion == TP_PROMOTE_FLOAT && tp_dtype_is_integral(*common))
         *common = (tp_dtype)tp_the_runtime.default_dtype;
+    if (p->promotion == TP_PROMOTE_COMPLEX)
+        *common = tp_dtype_to_complex(*common);
     return true;
 }
 

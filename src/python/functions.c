@@ -228,6 +228,23 @@ static PyObject *get_deterministic(PyObject *module, PyObject *unused)
     return PyLong_FromLong(atomic_load(&tp_the_runtime.deterministic));
 }
 
+/* Which ways of attention may not be taken, a bit each. */
+static PyObject *set_attention_off(PyObject *module, PyObject *o)
+{
+    unsigned long ways = PyLong_AsUnsignedLong(o);
+    (void)module;
+    if (ways == (unsigned long)-1 && PyErr_Occurred())
+        return NULL;
+    atomic_store(&tp_the_runtime.attention_off, (unsigned)ways);
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_attention_off(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyLong_FromUnsignedLong(atomic_load(&tp_the_runtime.attention_off));
+}
+
 /* ---- questions ---- */
 static PyObject *is_tensor(PyObject *module, PyObject *o)
 {
@@ -428,6 +445,8 @@ static PyMethodDef functions[] = {
     { "_set_anomaly_check_nan", set_anomaly_nan, METH_O, NULL },
     { "is_anomaly_check_nan_enabled", get_anomaly_nan, METH_NOARGS, NULL },
     { "_set_default_dtype", set_default_dtype, METH_O, NULL },
+    { "_set_attention_off", set_attention_off, METH_O, NULL },
+    { "_get_attention_off", get_attention_off, METH_NOARGS, NULL },
     { "get_default_dtype", get_default_dtype, METH_NOARGS, NULL },
     { "set_num_threads", set_threads, METH_O, NULL },
     { "get_num_threads", get_threads, METH_NOARGS, NULL },

@@ -100,6 +100,12 @@ static bool is_int_list(const tp_arg *a)
     return a->list && (a->type == TP_TYPE_INT || a->type == TP_TYPE_SYMINT);
 }
 
+/* `int[2] stride=[]`: None says the same as the empty list. */
+static bool defaults_to_nothing(const tp_arg *a)
+{
+    return a->list && a->has_default && !a->optional && a->fallback.tag == TP_LIST && tp_length(a->fallback) == 0;
+}
+
 /* Parameters by position first, then those by name only; `required` and `positional` follow. */
 static bool add_parameters(signature *s, bool rename)
 {
@@ -280,7 +286,7 @@ int face_match(op_set *set, const signature *s, PyObject *self, PyObject *const 
     }
     for (int p = from; p < s->count; p++) {
         const tp_arg *a = &op->arg[s->order[p]];
-        if (!given[p]) {
+        if (!given[p] || (given[p] == Py_None && defaults_to_nothing(a))) {
             if (!a->has_default)
                 return 0;
             f->value[s->order[p]] = a->fallback;

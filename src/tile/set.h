@@ -48,6 +48,12 @@ typedef struct tp_tile_set {
     void (*normalise_f64)(int64_t n, double mean, double scale, const double *x, const double *w, const double *b, double *to);
 } tp_tile_set;
 
+/* Steps that no instruction set changes (special.c). */
+#define TP_PRIM(name, operands, types)
+#define TP_SPECIAL(name, operands) tp_tile_fn tp_special_##name##_f32, tp_special_##name##_f64;
+#include "tile/prims.def"
+#undef TP_PRIM
+
 extern const tp_tile_set tp_tile_set_plain, tp_tile_set_avx2, tp_tile_set_avx512;
 
 /* The set of an instruction set, NULL when this machine cannot run it. For tests and for choose.c. */

@@ -683,10 +683,10 @@ static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, t
         int can = check_written(f, op, arg);
         if (can <= 0)
             return can == 0 && tp_mount_next(m, op, arg, result);
-        if (op->kind == TP_LIKE_METADATA && strcmp(op->name, "set_") == 0)
+        if (op == &tp_op_set__source_Tensor)
             return call_set(op, arg, result);
         const tp_op *plain = variant_of(op);
-        if (!plain)
+        if (!plain || op->kind == TP_LIKE_METADATA)
             return tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s has no functional variant", tp_op_full_name(op, name));
         if (op->variant == TP_OUT)
             return call_out(m, op, arg, result);

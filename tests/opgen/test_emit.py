@@ -26,6 +26,11 @@ def test_a_tile_program(generate):
     assert ".promotion = TP_PROMOTE, .to = TP_DTYPE_NONE, .promoting = 0x3" in c and ".form_count = 1" in c
 
 
+def test_a_kernel_without_results(generate):
+    c = generate("op f(Tensor info, str name) -> ()\n    like opaque\n    check info.dim() == 1 : \"f: one dim\"\n    kernel tp_k_f\n    nograd info\n")
+    assert ".kernel = tp_k_f" in c and ".run = tp_run_kernel" in c and "f: one dim" in c
+
+
 def test_equal_subexpressions_are_one_register(generate):
     c = generate("op f(Tensor self) -> Tensor\n    like pointwise float\n    expr exp(self) / (1 + exp(self))\n")
     assert c.count("TP_PRIM_exp") == 1

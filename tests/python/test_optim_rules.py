@@ -79,7 +79,8 @@ def test_state_goes_on_from_a_copy(code):
         torch.manual_seed(2)
         for i in range(3):
             step(param, optim, i)
-    assert torch.equal(p, q)
+    # Numbers of the state other than the step take the type of the parameter when they are loaded.
+    assert torch.allclose(p, q, rtol=1e-6)
 
 
 def rosenbrock(x):

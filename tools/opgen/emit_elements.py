@@ -15,7 +15,7 @@ NAMED = {"inf": float("inf"), "nan": float("nan"), "pi": 3.141592653589793, "e":
 def read_prims(path):
     """name -> operand count, from prims.def."""
     with open(path, encoding="utf-8") as f:
-        return {m[1]: int(m[2]) for m in re.finditer(r"^TP_PRIM\((\w+), (\d),", f.read(), re.M)}
+        return {m[1]: int(m[2]) for m in re.finditer(r"^TP_(?:PRIM|SPECIAL)\((\w+), (\d)", f.read(), re.M)}
 
 
 class Program:

@@ -14,6 +14,10 @@ def kernel_hook(model):
     return "K" if tensors else "D"
 
 
+def runs_by_decomposition(model):
+    return bool(model.decomps) and not model.column("kernel") and not model.exprs and not model.column("reduce")
+
+
 def emit_entry(tables, world, op):
     """Functions and tables shared by an op and its variants, then their structs."""
     model, out, functions = op.entry, [], {}
@@ -34,17 +38,17 @@ def emit_entry(tables, world, op):
         raise Mistake(model.where, "a kernel fills results: 'result' must say what they are, as tensor(dtype, sizes, …)")
     if model.column("reduce"):
         out += tables.reducing(op)
-    if infer:
+    opened = runs_by_decomposition(model)
+    if infer and not opened:            # the pieces of what is opened say what they give
         for field, symbolic in (("infer", False), ("infer_sym", True)):
             name, text = emit_infer.emit_infer(model, world, symbol, symbolic)
             functions[field] = name
             out.append(text.rstrip("\n"))
-    opened = bool(model.decomps) and not kernel and not model.exprs and not model.column("reduce")     # runs by its decomposition
     if (not infer or opened) and (model.columns_of("check") or model.column("dtypes") and not model.exprs):
         name, text = emit_infer.emit_check(model, world, symbol)
         functions["check"] = name
         out.append(text.rstrip("\n"))
-    text, more = emit_formulas.emit_functions(op, world, functions)
+    text, more = emit_formulas.emit_functions(op, world, functions, opened)
     out += text
     functions.update(more)
     if model.column("onnx"):

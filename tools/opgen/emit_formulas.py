@@ -470,10 +470,10 @@ def emit_vmap_formula(model, world, name, node):
 
 
 # ---- all of one entry ----
-def emit_functions(op, world, functions):
+def emit_functions(op, world, functions, opened):
     """Text of the functions over tensors of an entry, and the fields of tp_op they fill."""
     model, symbol, out, fields = op.entry, op.symbol, [], {}
-    check = functions.get("check") if model.kind == "composite" or model.columns_of("results") or "infer" in functions else None
+    check = functions.get("check") if model.kind == "composite" or model.columns_of("results") or "infer" in functions or opened else None
 
     def put(field, made):
         name, text = made

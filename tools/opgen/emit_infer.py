@@ -151,6 +151,8 @@ class Rules(Sizes):
                 self.body.add(f"{prefix}_like(&out[{i}], {self.as_tensor(v, node)});")
         elif isinstance(node, Order):
             order = self.as_list(self.compile(node.of), node)
+            if order.kind == "syms":            # dims are integers, also where sizes are expressions
+                order = self.temp(Val("ints", f"tp_ints_of(&{order.text}, {self.bad_place})"), "order")
             self.body.add(f"{prefix}_order(&out[{i}], &{order.text});")
         elif isinstance(node, Call) and node.name == "channels":
             for a in node.args:
@@ -258,7 +260,7 @@ def bind_common(sizes, model):
 
 def promoting(model):
     """Indices of the arguments that promote."""
-    for word in ("promote", "float", "into", "same"):
+    for word in ("promote", "float", "complex", "into", "same"):
         args = model.word(word)
         if args is None:
             continue

@@ -319,7 +319,7 @@ class Parser:
         return {}
 
     def column_name(self):
-        return {"name": self.name()}
+        return {"name": self.string() if self.kind() == "string" else self.name()}
 
     def column_face(self):
         words = []

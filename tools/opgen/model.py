@@ -149,7 +149,6 @@ def expand(entry):
     """All ops of an entry: main schema with its variants, then each scalar variant with its own."""
     ops = variants_of(entry, entry.schema)
     also = ops[0].entry.one.get("also", [])
-    inplace = any(v["kind"] == "inplace" for v in also)
     for v in also:
         if v["kind"] != "scalar":
             continue
@@ -158,7 +157,7 @@ def expand(entry):
                 raise Mistake(entry.where, f"scalar({name}): no such argument")
         name, overload = v["as"] or (None, None)
         main = S.make_scalar(entry.schema, v["names"], name, overload)
-        ops += variants_of(entry, main, tuple(v["names"]), ("inplace", "out") if inplace else ())
+        ops += variants_of(entry, main, tuple(v["names"]), ("inplace", "out"))
     ops += [op for v in also if v["kind"] == "named" for op in named(entry, v, ops)]
     return ops + [op for v in also if v["kind"] == "copy" for op in expand(copy_entry(entry, v["of"]))]
 

@@ -2,7 +2,7 @@
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 from . import functional, init
 from .modules import *
-from . import modules, parallel, utils
+from . import attention, modules, parallel, utils
 from .parallel import DataParallel
 
 

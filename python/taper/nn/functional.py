@@ -53,5 +53,7 @@ _gather()
 _threshold = activation._threshold
 _verify_batch_size = layers._verify_batch_size
 _verify_spatial_size = layers._verify_spatial_size
+GRID_SAMPLE_INTERPOLATION_MODES = layers.GRID_SAMPLE_INTERPOLATION_MODES
+GRID_SAMPLE_PADDING_MODES = layers.GRID_SAMPLE_PADDING_MODES
 _no_grad_embedding_renorm_ = layers._no_grad_embedding_renorm_
 _unpool_output_size = pooling._unpool_output_size

@@ -55,10 +55,10 @@ static bool has_steps(int prim)
 {
     switch (prim) {
     case TP_PRIM_atan2: case TP_PRIM_copysign: case TP_PRIM_nextafter: case TP_PRIM_conj: case TP_PRIM_real: case TP_PRIM_imag:
-    case TP_PRIM_cabs: case TP_PRIM_shift_left: case TP_PRIM_shift_right: case TP_PRIM_lgamma:
+    case TP_PRIM_cabs: case TP_PRIM_shift_left: case TP_PRIM_shift_right: case TP_PRIM_lgamma: case TP_PRIM_gcd: case TP_PRIM_pair: case TP_PRIM_phase:
         return false;
     default:
-        return true;
+        return prim < TP_PRIM_digamma;      /* special functions have no operators */
     }
 }
 

@@ -69,25 +69,11 @@ static tp_value shaped(tp_scope *s, tp_value t, const tp_syms *size)
     return t.tag == TP_NONE ? t : tp_rule_call(s, &tp_op_reshape, 2, (tp_value[]){ t, tp_scope_syms(s, size) });
 }
 
-/* a, b, c, grad_out, input, mean, rstd, weight at arg[0…], brought to the shapes of x, statistics and weights; the gradients come back
- * in those of grad_out, input and weight. */
-static bool run(const tp_value *arg, const tp_syms *size, const tp_syms *stat, const tp_syms *affine, tp_value over, tp_value summed, bool fixed,
-                tp_scope *s, tp_value *result)
-{
-    norm n = { .s = s, .rstd = shaped(s, arg[6], stat), .over = over, .fixed = fixed };
-    tp_value x = shaped(s, arg[4], size), g = shaped(s, arg[3], size), out[3];
-    n.xh = times(&n, minus(&n, x, shaped(s, arg[5], stat)), n.rstd);
-    twice(&n, g, shaped(s, arg[7], affine), shaped(s, arg[0], size), shaped(s, arg[1], affine), shaped(s, arg[2], affine), summed, out);
-    if (out[0].tag == TP_TENSOR)        /* c alone is smaller than g */
-        out[0] = tp_rule_call(s, &tp_op_expand, 2, (tp_value[]){ out[0], tp_scope_syms(s, size) });
-    const tp_value like[3] = { arg[3], arg[4], arg[7] };
-    for (int i = 0; i < 3; i++) {
-        tp_syms whole = tp_syms_sizes(tp_as_tensor(like[i]));
-        if (out[i].tag == TP_TENSOR)
-            out[i] = shaped(s, out[i], &whole);
-    }
-    return tp_rule_done(s, tp_scope_list(s, 3, out), result);
-}
+/* The shapes in which a normalisation broadcasts: x, statistics, weights; the dims that share a mean, those a weight is summed over. */
+typedef struct shapes {
+    tp_syms  size, stat, affine;
+    tp_value over, summed;
+} shapes;
 
 static tp_value dims_from(tp_scope *s, int from, int to)
 {
@@ -97,47 +83,77 @@ static tp_value dims_from(tp_scope *s, int from, int to)
     return tp_scope_list(s, (uint32_t)(to > from ? to - from : 0), dim);
 }
 
-/* a, b, c, grad_out, input, mean, rstd, weight, normalized_shape */
+static shapes layer_shapes(tp_scope *s, const tp_tensor *x, tp_value normalized_shape, bool *bad)
+{
+    tp_syms inner = tp_syms_read(normalized_shape, 0, bad);
+    tp_sym width = tp_syms_product(&inner), rows = tp_sym_int(1), one = tp_sym_int(1);
+    for (int i = 0; i < x->ndim - inner.count; i++)
+        rows = tp_sym_mul(rows, tp_tensor_sym_size(x, i));
+    return (shapes){ { 2, { rows, width } }, { 2, { rows, one } }, { 2, { one, width } }, dims_from(s, 1, 2), dims_from(s, 0, 1) };
+}
+
+static shapes batch_shapes(tp_scope *s, const tp_tensor *x)
+{
+    tp_sym inner = tp_sym_int(1), one = tp_sym_int(1), channels = x->ndim > 1 ? tp_tensor_sym_size(x, 1) : tp_sym_int(0);
+    for (int i = 2; i < x->ndim; i++)
+        inner = tp_sym_mul(inner, tp_tensor_sym_size(x, i));
+    tp_value outer = tp_scope_list(s, 2, (tp_value[]){ tp_int(0), tp_int(2) });
+    return (shapes){ { 3, { tp_tensor_sym_size(x, 0), channels, inner } }, { 3, { one, channels, one } }, { 3, { one, channels, one } }, outer, outer };
+}
+
+/* N, C, HxW, group at arg[0…] */
+static shapes group_shapes(tp_scope *s, const tp_value *arg)
+{
+    tp_sym items = tp_sym_read(arg[0]), channels = tp_sym_read(arg[1]), inner = tp_sym_read(arg[2]), group = tp_sym_read(arg[3]), one = tp_sym_int(1);
+    tp_sym each = tp_sym_floordiv(channels, group);
+    tp_value summed = tp_scope_list(s, 2, (tp_value[]){ tp_int(0), tp_int(3) });
+    return (shapes){ { 4, { items, group, each, inner } }, { 4, { items, group, one, one } }, { 4, { one, group, each, one } }, dims_from(s, 2, 4), summed };
+}
+
+/* a, b, c, grad_out, input, mean, rstd, weight at arg[0…]; the gradients come back in the shapes of grad_out, input and weight. */
+static bool run(tp_scope *s, const shapes *f, const tp_value *arg, bool fixed, tp_value *result)
+{
+    norm n = { .s = s, .rstd = shaped(s, arg[6], &f->stat), .over = f->over, .fixed = fixed };
+    tp_value x = shaped(s, arg[4], &f->size), g = shaped(s, arg[3], &f->size), out[3];
+    n.xh = times(&n, minus(&n, x, shaped(s, arg[5], &f->stat)), n.rstd);
+    twice(&n, g, shaped(s, arg[7], &f->affine), shaped(s, arg[0], &f->size), shaped(s, arg[1], &f->affine), shaped(s, arg[2], &f->affine), f->summed, out);
+    if (out[0].tag == TP_TENSOR)        /* c alone is smaller than g */
+        out[0] = tp_rule_call(s, &tp_op_expand, 2, (tp_value[]){ out[0], tp_scope_syms(s, &f->size) });
+    const tp_value like[3] = { arg[3], arg[4], arg[7] };
+    for (int i = 0; i < 3; i++) {
+        tp_syms whole = tp_syms_sizes(tp_as_tensor(like[i]));
+        if (out[i].tag == TP_TENSOR)
+            out[i] = shaped(s, out[i], &whole);
+    }
+    return tp_rule_done(s, tp_scope_list(s, 3, out), result);
+}
+
+/* a, b, c, grad_out, input, mean, rstd, weight, then normalized_shape */
 TP_HOOK_D(tp_d_layer_norm_twice)
 {
     tp_scope s = { 0 };
     bool bad = false;
-    tp_syms inner = tp_syms_read(arg[8], 0, &bad);
-    tp_sym width = tp_syms_product(&inner), rows = tp_sym_int(1);
-    const tp_tensor *x = arg[4].tensor;
+    shapes f = layer_shapes(&s, arg[4].tensor, arg[8], &bad);
     (void)op;
-    if (bad)
-        return false;
-    for (int i = 0; i < x->ndim - inner.count; i++)
-        rows = tp_sym_mul(rows, tp_tensor_sym_size(x, i));
-    tp_syms size = { 2, { rows, width } }, stat = { 2, { rows, tp_sym_int(1) } }, affine = { 2, { tp_sym_int(1), width } };
-    return run(arg, &size, &stat, &affine, dims_from(&s, 1, 2), dims_from(&s, 0, 1), false, &s, result);
+    return !bad && run(&s, &f, arg, false, result);
 }
 
-/* a, b, c, grad_out, input, mean, rstd, weight, train */
+/* … then train */
 TP_HOOK_D(tp_d_batch_norm_twice)
 {
     tp_scope s = { 0 };
-    const tp_tensor *x = arg[4].tensor;
-    tp_sym inner = tp_sym_int(1), one = tp_sym_int(1), channels = tp_tensor_sym_size(x, 1);
+    shapes f = batch_shapes(&s, arg[4].tensor);
     (void)op;
-    for (int i = 2; i < x->ndim; i++)
-        inner = tp_sym_mul(inner, tp_tensor_sym_size(x, i));
-    tp_syms size = { 3, { tp_tensor_sym_size(x, 0), channels, inner } }, stat = { 3, { one, channels, one } };
-    tp_value outer = tp_scope_list(&s, 2, (tp_value[]){ tp_int(0), tp_int(2) });
-    return run(arg, &size, &stat, &stat, outer, outer, !tp_as_bool(arg[8]), &s, result);
+    return run(&s, &f, arg, !tp_as_bool(arg[8]), result);
 }
 
-/* a, b, c, grad_out, input, mean, rstd, weight, N, C, HxW, group */
+/* … then N, C, HxW, group */
 TP_HOOK_D(tp_d_group_norm_twice)
 {
     tp_scope s = { 0 };
-    tp_sym items = tp_sym_read(arg[8]), channels = tp_sym_read(arg[9]), inner = tp_sym_read(arg[10]), group = tp_sym_read(arg[11]), one = tp_sym_int(1);
-    tp_sym each = tp_sym_floordiv(channels, group);
+    shapes f = group_shapes(&s, arg + 8);
     (void)op;
-    tp_syms size = { 4, { items, group, each, inner } }, stat = { 4, { items, group, one, one } }, affine = { 4, { one, group, each, one } };
-    tp_value summed = tp_scope_list(&s, 2, (tp_value[]){ tp_int(0), tp_int(3) });
-    return run(arg, &size, &stat, &affine, dims_from(&s, 2, 4), summed, false, &s, result);
+    return run(&s, &f, arg, false, result);
 }
 
 /* Gradients of native_group_norm, whose statistics may be used too. arg: g, g of mean, g of rstd (each may be none), input, mean, rstd,
@@ -169,6 +185,64 @@ TP_HOOK_D(tp_d_group_norm_gradients)
     tp_value spread = CALL(expand, CALL(div_Scalar, by, tp_of_sym(count)), tp_scope_syms(&s, &size));
     all[0] = plus(&n, all[0], shaped(&s, spread, &whole));
     return tp_rule_done(&s, tp_scope_list(&s, 3, all), result);
+}
+
+/* ---- forward mode ---- */
+
+/* The result's tangent: w P(t) + xh t_w + t_b; with `stats` also those of mean and rstd, which are mean(t) and
+ * -rstd^2 mean(t xh). Tangents may be none. */
+static bool forward(tp_scope *s, const shapes *f, tp_value x, tp_value mu, tp_value rstd, tp_value w, const tp_value tangent[3], bool fixed, tp_value *stats,
+                    tp_value *out)
+{
+    norm n = { .s = s, .rstd = shaped(s, rstd, &f->stat), .over = f->over, .fixed = fixed };
+    tp_syms whole = tp_syms_sizes(x.tensor);
+    n.xh = times(&n, minus(&n, shaped(s, x, &f->size), shaped(s, mu, &f->stat)), n.rstd);
+    tp_value t = shaped(s, tangent[0], &f->size), y = t.tag == TP_NONE ? t : projected(&n, t);
+    if (y.tag != TP_NONE && w.tag != TP_NONE)
+        y = times(&n, y, shaped(s, w, &f->affine));
+    if (tangent[1].tag != TP_NONE)
+        y = plus(&n, y, times(&n, n.xh, shaped(s, tangent[1], &f->affine)));
+    y = plus(&n, y, shaped(s, tangent[2], &f->affine));
+    if (y.tag != TP_NONE)
+        y = shaped(s, tp_rule_call(s, &tp_op_expand, 2, (tp_value[]){ y, tp_scope_syms(s, &f->size) }), &whole);
+    tp_scope_keep(s, &out[0], y);
+    if (stats && t.tag != TP_NONE) {
+        tp_value change = tp_rule_call(s, &tp_op_neg, 1, (tp_value[]){ times(&n, times(&n, n.rstd, n.rstd), mean(&n, times(&n, t, n.xh))) });
+        tp_syms table = tp_syms_sizes(tp_as_tensor(rstd));
+        tp_scope_keep(s, &stats[0], shaped(s, mean(&n, t), &table));
+        tp_scope_keep(s, &stats[1], shaped(s, change, &table));
+    }
+    return tp_scope_end(s);
+}
+
+/* native_layer_norm(input, normalized_shape, weight, bias, eps) */
+TP_HOOK_J(tp_j_layer_norm)
+{
+    tp_scope s = { 0 };
+    bool bad = false;
+    shapes f = layer_shapes(&s, arg[0].tensor, arg[1], &bad);
+    (void)op;
+    return !bad && forward(&s, &f, arg[0], result[1], result[2], arg[2], (tp_value[]){ tangent[0], tangent[2], tangent[3] }, false, NULL, out);
+}
+
+/* native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps) */
+TP_HOOK_J(tp_j_batch_norm)
+{
+    tp_scope s = { 0 };
+    shapes f = batch_shapes(&s, arg[0].tensor);
+    bool training = tp_as_bool(arg[5]);
+    tp_value mu = training ? result[1] : arg[3], rstd = training ? result[2] : CALL(rsqrt, CALL(add_Scalar, arg[4], arg[7]));
+    (void)op;
+    return forward(&s, &f, arg[0], mu, rstd, arg[1], (tp_value[]){ tangent[0], tangent[1], tangent[2] }, !training, NULL, out);
+}
+
+/* native_group_norm(input, weight, bias, N, C, HxW, group, eps) */
+TP_HOOK_J(tp_j_group_norm)
+{
+    tp_scope s = { 0 };
+    shapes f = group_shapes(&s, arg + 3);
+    (void)op;
+    return forward(&s, &f, arg[0], result[1], result[2], arg[1], (tp_value[]){ tangent[0], tangent[1], tangent[2] }, false, out + 1, out);
 }
 
 /* ---- running statistics ---- */

@@ -67,27 +67,40 @@ TP_HOOK_D(tp_d_linalg_qr_backward)
 
 /* ---- reflections: Q = H_1 … H_k; K = Q gQ^H moves along, each H_i undone from the left and done from the right ---- */
 
-/* K[i:] along dim, less `delta`. In place, unless it will be differentiated: what was read of K is needed then. */
-static tp_value lessened(tp_scope *scope, tp_value K, int dim, int64_t i, tp_value delta, bool in_place)
+typedef struct reflections {
+    tp_value K, sigma;              /* sigma: the factors of the inverse reflections */
+    int64_t  m;
+    bool     in_place;              /* unless it will be differentiated: what was read of K is needed then */
+} reflections;
+
+/* Element i of the last dim. */
+static tp_value at_last(tp_scope *scope, tp_value x, int64_t i) { return tp_narrowed(scope, x, -1, i, i + 1); }
+
+static void lessen(tp_scope *scope, reflections *r, int dim, int64_t i, tp_value delta, tp_value part)
 {
-    int64_t m = tp_rows_of(K);
-    tp_value part = tp_narrowed(scope, K, dim, i, m);
-    if (in_place) {
+    if (r->in_place)
         RUN(sub__Tensor, part, delta);
-        return K;
-    }
-    return RUN(slice_scatter, K, RUN(sub_Tensor, part, delta), tp_int(dim), tp_int(i), tp_int(m), tp_int(1));
+    else
+        r->K = RUN(slice_scatter, r->K, RUN(sub_Tensor, part, delta), tp_int(dim), tp_int(i), tp_int(r->m), tp_int(1));
 }
 
-/* Element i of the last dim, with one more dim behind it. */
-static tp_value factor(tp_scope *scope, tp_value tau, int64_t i)
+/* K = H_i^-1 K, which touches rows from i on. */
+static void undo_left(tp_scope *scope, reflections *r, int64_t i, tp_value column, tp_value sigma)
 {
-    return RUN(unsqueeze, tp_narrowed(scope, tau, -1, i, i + 1), tp_int(-1));
+    tp_value v = tp_narrowed(scope, column, -2, i, r->m), other = tp_adjoint(scope, tp_narrowed(scope, column, -2, i, r->m));
+    tp_value dot = tp_mul_matrices(scope, other, tp_narrowed(scope, r->K, -2, i, r->m));
+    tp_value part = tp_narrowed(scope, r->K, -2, i, r->m);
+    lessen(scope, r, -2, i, RUN(mul_Tensor, RUN(mul_Tensor, RUN(unsqueeze, sigma, tp_int(-1)), v), dot), part);
 }
 
-static tp_value vector(tp_scope *scope, tp_value V, int64_t i)
+/* K = K H_i, which touches columns from i on. */
+static void do_right(tp_scope *scope, reflections *r, int64_t i, tp_value column, tp_value tau)
 {
-    return tp_narrowed(scope, tp_narrowed(scope, V, -1, i, i + 1), -2, i, tp_rows_of(V));
+    tp_value across = tp_narrowed(scope, column, -2, i, r->m), right = tp_narrowed(scope, r->K, -1, i, r->m);
+    tp_value v = tp_narrowed(scope, column, -2, i, r->m);
+    tp_value dot = tp_mul_matrices(scope, right, RUN(mul_Tensor, RUN(unsqueeze, tau, tp_int(-1)), v));
+    tp_value part = tp_narrowed(scope, r->K, -1, i, r->m);
+    lessen(scope, r, -1, i, RUN(mul_Tensor, dot, tp_adjoint(scope, across)), part);
 }
 
 /* arg: two factors x and y with K = x y^H, input, tau; gives [gradient of input, of tau] */
@@ -96,7 +109,6 @@ TP_HOOK_D(tp_d_householder_backward)
     tp_scope own = { 0 }, *scope = &own;
     tp_value input = arg[2], tau = arg[3];
     int64_t m = tp_rows_of(input), n = tp_columns_of(input), k = tp_columns_of(tau);
-    bool in_place = true;
     tp_values grads = { 0 }, tau_grads = { 0 };
     (void)op;
     if (tp_is_empty(input.tensor) || tp_is_empty(tau.tensor))
@@ -106,22 +118,26 @@ TP_HOOK_D(tp_d_householder_backward)
     tp_value used = tp_narrowed(scope, V, -1, 0, k);
     tp_value squares = RUN(sum_dim_IntList, RUN(mul_Tensor, used, scope->failed ? used : tp_scope_conj(scope, used)), tp_scope_list(scope, 1, (tp_value[]){ tp_int(-2) }));
     tp_value sigma = RUN(div_Tensor, tau, RUN(sub_Scalar, RUN(mul_Tensor, tau, squares), tp_float(1)));
-    tp_value K = tp_mul_matrices(scope, arg[0], tp_adjoint(scope, arg[1]));
+    reflections r = { .K = tp_mul_matrices(scope, arg[0], tp_adjoint(scope, arg[1])), .sigma = sigma, .m = m, .in_place = true };
     for (int i = 0; i < 4; i++)
-        in_place &= !tp_wants_gradient(arg[i].tensor);
+        r.in_place &= !tp_wants_gradient(arg[i].tensor);
+    tp_value last = tp_none(), last_tau = tp_none();
     for (int64_t i = 0; i < k && !scope->failed; i++) {
-        tp_value v = vector(scope, V, i);
-        tp_value dot = tp_mul_matrices(scope, tp_adjoint(scope, v), tp_narrowed(scope, K, -2, i, m));
-        K = lessened(scope, K, -2, i, RUN(mul_Tensor, RUN(mul_Tensor, factor(scope, sigma, i), v), dot), in_place);
-        if (i > 0) {
-            tp_value last = vector(scope, V, i - 1);
-            tp_value right = tp_mul_matrices(scope, tp_narrowed(scope, K, -1, i - 1, m), RUN(mul_Tensor, factor(scope, tau, i - 1), last));
-            K = lessened(scope, K, -1, i - 1, RUN(mul_Tensor, right, tp_adjoint(scope, last)), in_place);
+        if (i == 0) {
+            tp_value factor = at_last(scope, r.sigma, 0);
+            undo_left(scope, &r, 0, at_last(scope, V, 0), factor);
+        } else {
+            tp_value column = at_last(scope, V, i);
+            undo_left(scope, &r, i, column, at_last(scope, r.sigma, i));
+            do_right(scope, &r, i - 1, last, last_tau);
         }
-        tp_value row = tp_mul_matrices(scope, tp_adjoint(scope, v), tp_narrowed(scope, K, -2, i, m));
-        tp_value column = tp_mul_matrices(scope, tp_narrowed(scope, K, -1, i, m), v);
-        tp_value t = factor(scope, tau, i);
-        tp_value second = RUN(squeeze_dim, RUN(mul_Tensor, t, column), tp_int(-1));
+        last = at_last(scope, V, i);
+        last_tau = at_last(scope, tau, i);
+        tp_value v = tp_narrowed(scope, last, -2, i, m), across = tp_adjoint(scope, v);
+        tp_value row = tp_mul_matrices(scope, across, tp_narrowed(scope, r.K, -2, i, m));
+        tp_value down = tp_mul_matrices(scope, tp_narrowed(scope, r.K, -1, i, m), v);
+        tp_value t = RUN(unsqueeze, last_tau, tp_int(-1));
+        tp_value second = RUN(squeeze_dim, RUN(mul_Tensor, t, down), tp_int(-1));
         tp_value turned = RUN(mul_Tensor, RUN(neg, t), row);
         tp_value first = RUN(squeeze_dim, scope->failed ? turned : tp_scope_conj(scope, turned), tp_int(-2));
         tp_value g = RUN(sub_Tensor, first, second);
@@ -133,6 +149,6 @@ TP_HOOK_D(tp_d_householder_backward)
     for (int64_t i = k; i < n && !scope->failed; i++)   /* columns that no reflection is made of */
         tp_values_add(scope, &grads, RUN(zeros_like, tp_narrowed(scope, input, -1, i, i + 1)));
     tp_value g = RUN(cat, tp_scope_values(scope, &grads), tp_int(-1)), g_tau = RUN(cat, tp_scope_values(scope, &tau_grads), tp_int(-1));
-    g = in_place ? RUN(tril_, g, tp_int(-1)) : RUN(tril, g, tp_int(-1));
+    g = r.in_place ? RUN(tril_, g, tp_int(-1)) : RUN(tril, g, tp_int(-1));
     return tp_rule_done(scope, tp_scope_list(scope, 2, (tp_value[]){ g, g_tau }), result);
 }

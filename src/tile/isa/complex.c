@@ -22,6 +22,8 @@
     UNARY(conj, ((T){ a.re, -a.im }))                                                           \
     UNARY(real, REAL(a.re))                                                                     \
     UNARY(imag, REAL(a.im))                                                                     \
+    CALLED(pair, ((T){ a.re, b.re }))                                                           \
+    UNARY(phase, REAL(LIBM(atan2)(a.im, a.re)))                                                 \
     CALLED(eq, REAL((a.re == b.re) & (a.im == b.im)))                                           \
     CALLED(ne, REAL((a.re != b.re) | (a.im != b.im)))                                           \
     TERNARY(where, TRUE(a) ? b : c)                                                             \

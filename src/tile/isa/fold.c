@@ -5,8 +5,9 @@
  *     blocks are the leaves of a binary tree, kept as a counter: level k holds 2^k blocks
  *
  * Memory is read in order, run after run: reading four runs side by side costs a seventh when they come from the last
- * cache, and a processor has begun the next run long before the additions of one are done. Lanes sit in as many vectors as the instruction set needs for 16 of them;
- * that is the whole difference between sets. A missing element is the neutral one, which changes nothing. */
+ * cache, and a processor has begun the next run long before the additions of one are done. Lanes sit in as many vectors as
+ * the instruction set needs for 16 of them; that is the whole difference between sets. A missing element is the neutral
+ * one, which changes nothing. */
 #include "tile/isa/fold.h"
 
 enum { LEVELS = 54, GROUP_LEVEL = 3, GROUP = 1 << GROUP_LEVEL };
@@ -115,7 +116,8 @@ FOLDS(FOLD)
     {                                                                                                       \
         const T *x = from, v = *(const T *)value;                                                           \
         int64_t i = 0;                                                                                      \
-        for (unsigned same; v == v && i + VECTOR_BYTES / (int64_t)sizeof(T) <= n; i += VECTOR_BYTES / (int64_t)sizeof(T)) \
+        const int64_t step = VECTOR_BYTES / (int64_t)sizeof(T);                                             \
+        for (unsigned same; v == v && i + step <= n; i += step)                                             \
             if ((same = SAME(x + i, v)))                                                                    \
                 return i + __builtin_ctz(same);                                                             \
         while (i < n && !(x[i] == v || (v != v && x[i] != x[i])))                                           \

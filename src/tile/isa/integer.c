@@ -40,6 +40,7 @@
     UNARY(bit_not, ~a)                                                              \
     BINARY(shift_left, (U)b < WIDTH ? (T)((U)a << ((U)b & (WIDTH - 1))) : 0)        \
     BINARY(shift_right, a >> ((U)b < WIDTH ? b : WIDTH - 1))                        \
+    CALLED(gcd, NAME(gcd)(a, b))                                                    \
     UNARY(relu, a < 0 ? 0 : a)
 
 #define T int32_t
@@ -90,6 +91,17 @@ static inline T NAME(mod)(T a, T b)
 {
     T remainder = NAME(fmod)(a, b);
     return remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
+}
+
+static inline T NAME(gcd)(T a, T b)
+{
+    U x = a < 0 ? 0 - (U)a : (U)a, y = b < 0 ? 0 - (U)b : (U)b;
+    while (y) {
+        U rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return (T)x;
 }
 
 /* A negative exponent leaves a whole number only of 1 and -1. */

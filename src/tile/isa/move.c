@@ -1,8 +1,8 @@
 /* move.c - patches of elements from one layout to another: rows, fills, transposes, anything.
  *
- * A transpose of 4-byte elements goes through a block of 16 x 16 in the first cache: whole cache lines are read from 16
- * rows, turned in registers, and written as whole lines (AVX-512 holds the whole block in registers). Rows that are a power of two apart fall on the same few places
- * of the cache, so a line must be used up when it is touched. */
+ * A transpose of 4-byte elements goes through blocks of 16 x 16: whole cache lines are read from 16 rows, turned in
+ * registers (AVX-512 holds all of a block, the others go through the first cache), and written as whole lines. Rows that
+ * are a power of two apart fall on the same few places of the cache, so a line must be used up when it is touched. */
 #include <string.h>
 #if defined(__AVX512F__)
 #include <immintrin.h>
@@ -14,8 +14,43 @@ typedef struct { uint64_t half[2]; } element16;
 typedef uint32_t block4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef uint32_t block8 __attribute__((vector_size(32), aligned(4), may_alias));
 
+enum { LINE = 16 };     /* 4-byte elements of a cache line */
+
 #if defined(__AVX512F__)
-#elif defined(__AVX2__)
+/* A line is a register: pairs of rows interleaved, pairs of pairs, then quarters exchanged twice. */
+static inline void turn_16x16(char *to, int64_t to_row, const char *from, int64_t from_column)
+{
+    __m512i a[LINE], b[LINE];
+#pragma GCC unroll 16
+    for (int i = 0; i < LINE; i++)
+        a[i] = _mm512_loadu_si512(from + i * from_column);
+#pragma GCC unroll 8
+    for (int i = 0; i < LINE; i += 2) {
+        b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < LINE; i += 4) {
+        a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
+        a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);
+        a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
+        a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+#pragma GCC unroll 2
+        for (int half = 0; half < LINE; half += 8) {
+            b[half + i] = _mm512_shuffle_i32x4(a[half + i], a[half + 4 + i], 0x88);
+            b[half + 4 + i] = _mm512_shuffle_i32x4(a[half + i], a[half + 4 + i], 0xdd);
+        }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        _mm512_storeu_si512(to + i * to_row, _mm512_shuffle_i32x4(b[i], b[8 + i], 0x88));
+        _mm512_storeu_si512(to + (8 + i) * to_row, _mm512_shuffle_i32x4(b[i], b[8 + i], 0xdd));
+    }
+}
+#else
+#if defined(__AVX2__)
 /* 8 x 8: pairs of rows interleaved, then pairs of pairs, then halves exchanged. */
 static inline void turn_8x8(uint32_t *to, int64_t to_row, const uint32_t *from, int64_t from_row)
 {
@@ -54,42 +89,6 @@ enum { SIDE_IN_REGISTERS = 4 };
 #define TURN_IN_REGISTERS turn_4x4
 #endif
 
-enum { LINE = 16 };     /* 4-byte elements of a cache line */
-
-#if defined(__AVX512F__)
-/* A line is a register: pairs of rows interleaved, pairs of pairs, then quarters exchanged twice. */
-static inline void turn_16x16(char *to, int64_t to_row, const char *from, int64_t from_column)
-{
-    __m512i a[LINE], b[LINE];
-#pragma GCC unroll 16
-    for (int i = 0; i < LINE; i++)
-        a[i] = _mm512_loadu_si512(from + i * from_column);
-#pragma GCC unroll 8
-    for (int i = 0; i < LINE; i += 2) {
-        b[i] = _mm512_unpacklo_epi32(a[i], a[i + 1]);
-        b[i + 1] = _mm512_unpackhi_epi32(a[i], a[i + 1]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < LINE; i += 4) {
-        a[i] = _mm512_unpacklo_epi64(b[i], b[i + 2]);
-        a[i + 1] = _mm512_unpackhi_epi64(b[i], b[i + 2]);
-        a[i + 2] = _mm512_unpacklo_epi64(b[i + 1], b[i + 3]);
-        a[i + 3] = _mm512_unpackhi_epi64(b[i + 1], b[i + 3]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++)
-#pragma GCC unroll 2
-        for (int half = 0; half < LINE; half += 8) {
-            b[half + i] = _mm512_shuffle_i32x4(a[half + i], a[half + 4 + i], 0x88);
-            b[half + 4 + i] = _mm512_shuffle_i32x4(a[half + i], a[half + 4 + i], 0xdd);
-        }
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; i++) {
-        _mm512_storeu_si512(to + i * to_row, _mm512_shuffle_i32x4(b[i], b[8 + i], 0x88));
-        _mm512_storeu_si512(to + (8 + i) * to_row, _mm512_shuffle_i32x4(b[i], b[8 + i], 0xdd));
-    }
-}
-#else
 static inline void turn_16x16(char *to, int64_t to_row, const char *from, int64_t from_column)
 {
     _Alignas(64) uint32_t read[LINE][LINE], turned[LINE][LINE];

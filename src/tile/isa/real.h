@@ -104,4 +104,8 @@ REAL_STEPS(UNARY_FUNCTION, GUARDED_FUNCTION, BINARY_FUNCTION, CALLED_FUNCTION, T
 
 const tp_tile_forms REAL_TABLE[TP_PRIM_COUNT] = {
     REAL_STEPS(UNARY_ENTRY, GUARDED_ENTRY, BINARY_ENTRY, CALLED_ENTRY, TERNARY_ENTRY)
+#define TP_PRIM(name, operands, types)
+#define TP_SPECIAL(name, operands) [TP_PRIM_##name] = { SPECIAL(name), NULL, NULL },
+#include "tile/prims.def"
+#undef TP_PRIM
 };

@@ -5,6 +5,7 @@
 #define T double
 #define LIBM(name) name
 #define SIN_LIMIT SIN_LIMIT_f64
+#define SPECIAL(name) tp_special_##name##_f64
 #define REAL_FUNCTIONS REAL_FUNCTIONS_f64
 #define REAL_TABLE TP_ISA(tp_tile_steps_f64)
 extern const tp_tile_forms REAL_TABLE[TP_PRIM_COUNT];

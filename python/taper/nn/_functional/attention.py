@@ -51,7 +51,7 @@ def _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads):
     return batched
 
 
-def _as_scores(mask, name, other, other_name, dtype, check_other=True):
+def as_scores(mask, name, other, other_name, dtype, check_other=True):
     """A mask as numbers to add: True becomes -inf."""
     if mask is None:
         return None
@@ -102,7 +102,7 @@ def multi_head_attention_forward(
         query, key, value = _unsqueezed(query, key, value, *same)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     length, batch, width = query.shape
-    key_padding_mask = _as_scores(key_padding_mask, "key_padding_mask", attn_mask, "attn_mask", query.dtype)
+    key_padding_mask = as_scores(key_padding_mask, "key_padding_mask", attn_mask, "attn_mask", query.dtype)
     if is_causal and attn_mask is None:
         raise RuntimeError(
             "Need attn_mask if specifying the is_causal hint. You may use the Transformer module method "
@@ -111,7 +111,7 @@ def multi_head_attention_forward(
     if is_causal and key_padding_mask is None and not need_weights:
         attn_mask = None  # the hint says it all
     else:
-        attn_mask = _as_scores(attn_mask, "attn_mask", None, "", query.dtype, check_other=False)
+        attn_mask = as_scores(attn_mask, "attn_mask", None, "", query.dtype, check_other=False)
         is_causal = is_causal and key_padding_mask is None and attn_mask is None
     _require(width == embed_dim_to_check, f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}")
     head = width // num_heads

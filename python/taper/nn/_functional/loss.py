@@ -11,6 +11,7 @@ __all__ = [
     "binary_cross_entropy_with_logits", "smooth_l1_loss", "huber_loss", "l1_loss", "mse_loss", "margin_ranking_loss",
     "hinge_embedding_loss", "multilabel_margin_loss", "soft_margin_loss", "multilabel_soft_margin_loss",
     "cosine_embedding_loss", "multi_margin_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss",
+    "linear_cross_entropy",
 ]
 
 
@@ -141,6 +142,43 @@ def cross_entropy(
         return override(cross_entropy, locals())
     number = _number(size_average, reduce, reduction)
     return _nn.cross_entropy_loss(input, target, weight, number, ignore_index, label_smoothing)
+
+
+def linear_cross_entropy(
+    input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean", ignore_index=None,
+    label_smoothing=0.0, options=None
+):
+    """cross_entropy(linear(input, linear_weight, linear_bias), target); dims between classes and features belong to the loss."""
+    if any_overridden(input, linear_weight, target, linear_bias, weight):
+        return override(linear_cross_entropy, locals())
+    if input.dim() not in (1, 2):
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
+    if linear_weight.dim() < 2:
+        raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}")
+    *out, width = linear_weight.shape
+    if input.shape[-1] != width:
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), got "
+            f"{input.shape[-1]} and {width}, respectively"
+        )
+    if linear_bias is not None and list(linear_bias.shape) != out:
+        raise RuntimeError(f"expected linear_bias shape {tuple(out)}, got {tuple(linear_bias.shape)}")
+    if len(out) > 1 and input.dim() == 1:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {tuple(linear_weight.shape)} requires batched input, "
+            f"(N, {width}), got unbatched input with shape {tuple(input.shape)}"
+        )
+    if target.is_floating_point() and ignore_index is not None:
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+    if len(out) > 1:
+        bias = None if linear_bias is None else linear_bias.reshape(-1)
+        logits = _nn.linear(input, linear_weight.reshape(-1, width), bias).reshape(-1, *out)
+    else:
+        logits = _nn.linear(input, linear_weight, linear_bias)
+    return cross_entropy(
+        logits, target, weight, ignore_index=-100 if ignore_index is None else ignore_index, reduction=reduction,
+        label_smoothing=label_smoothing
+    )
 
 
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):

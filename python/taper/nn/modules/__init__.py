@@ -1,14 +1,16 @@
 """All layers, each in the module whose name pickles expect."""
 from . import (
-    activation, batchnorm, channelshuffle, container, conv, distance, dropout, flatten, fold, instancenorm, lazy,
-    linear, loss, module, normalization, padding, pixelshuffle, pooling, rnn, sparse, upsampling, utils,
+    activation, adaptive, batchnorm, channelshuffle, container, conv, distance, dropout, flatten, fold, instancenorm, lazy,
+    linear, linear_cross_entropy_options, loss, module, normalization, padding, pixelshuffle, pooling, rnn, sparse,
+    transformer, upsampling, utils,
 )
 from .module import Module
 
 __all__ = ["Module"]
 for _family in (
-    activation, batchnorm, channelshuffle, container, conv, distance, dropout, flatten, fold, instancenorm, linear,
-    loss, normalization, padding, pixelshuffle, pooling, rnn, sparse, upsampling,
+    activation, adaptive, batchnorm, channelshuffle, container, conv, distance, dropout, flatten, fold, instancenorm,
+    linear, linear_cross_entropy_options, loss, normalization, padding, pixelshuffle, pooling, rnn, sparse, transformer,
+    upsampling,
 ):
     for _name in _family.__all__:
         globals()[_name] = getattr(_family, _name)

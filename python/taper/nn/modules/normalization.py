@@ -28,7 +28,7 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """LocalResponseNorm of images, under its older name."""
+    """LocalResponseNorm of images under its older name, whose window of channels is one wider where it can be."""
 
     def __init__(self, size, alpha=1e-4, beta=0.75, k=1):
         super().__init__()
@@ -38,7 +38,14 @@ class CrossMapLRN2d(Module):
         self.k = k
 
     def forward(self, input):
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+        squares, channels, before = input.pow(2), input.size(1), min((self.size - 1) // 2 + 1, input.size(1))
+        sums = [squares[:, :before].sum(1)]
+        for c in range(1, channels):
+            here = sums[-1]
+            if c + before - 1 < channels:
+                here = here + squares[:, c + before - 1]
+            sums.append(here - squares[:, c - before] if c > before else here)
+        return input * (self.k + self.alpha / self.size * torch.stack(sums, 1)).pow(-self.beta)
 
     def extra_repr(self):
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

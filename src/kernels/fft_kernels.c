@@ -1,0 +1,19 @@
+/* fft_kernels.c - the loops of Fourier transforms, compiled once for each instruction set. */
+#include "kernels/fft_set.h"
+
+#define CAT_(a, b) a##b
+#define CAT(a, b) CAT_(a, b)
+
+#define T float
+#define NAME(x) CAT(x, _f32)
+#include "kernels/fft_kernels.inc"
+
+#define T double
+#define NAME(x) CAT(x, _f64)
+#include "kernels/fft_kernels.inc"
+
+#define KERNELS(type)                                                                                                           \
+    { .pass = pass_##type, .turn = turn_##type, .split = split_##type, .join = join_##type, .multiply = multiply_##type,        \
+      .unpack = unpack_##type, .pack = pack_##type }
+
+const tp_fft_set CAT(tp_fft_set_, TP_ISA_NAME) = { .f32 = KERNELS(f32), .f64 = KERNELS(f64) };
