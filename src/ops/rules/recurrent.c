@@ -55,6 +55,10 @@ static tp_value parts(tp_scope *scope, tp_value gates, int64_t n)
 {
     if (scope->failed)
         return tp_none();
+    if (gates.tensor->ndim < 2) {
+        scope->failed = !tp_fail(TP_ERR_INDEX, "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
+        return tp_none();
+    }
     tp_sym width = tp_tensor_sym_size(gates.tensor, 1);
     return RUN(unsafe_split_Tensor, gates, tp_of_sym(tp_sym_floordiv(width, tp_sym_int(n))), tp_int(1));
 }
@@ -294,7 +298,7 @@ static bool run(tp_scope *scope, const net *n, tp_value input, bool projected, t
     tp_value c = n->lstm ? final_states(scope, n->layers * directions, st, true) : tp_none();
     tp_value h = final_states(scope, n->layers * directions, st, false);
     if (n->batch_first)
-        input = RUN(transpose_int, input, tp_int(0), tp_int(1));
+        input = RUN(transpose_, input, tp_int(0), tp_int(1));
     if (!scope->failed) {
         tp_scope_keep(scope, &result[0], input);
         tp_scope_keep(scope, &result[1], h);
