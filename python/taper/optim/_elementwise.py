@@ -35,7 +35,6 @@ class Elementwise(Optimizer):
     _later = _LATER                 # further defaults of groups that were saved before an option came
     _kept = ()                      # names of state with the parameter's shape
     _first = ()                     # and of state that is a number for the parameter
-    _complex_as_real = True
 
     def __init__(self, params, defaults):
         _check_lr(defaults["lr"])
@@ -77,18 +76,21 @@ class Elementwise(Optimizer):
             if group.get("capturable"):
                 raise AssertionError(
                     "If capturable=True, params and state_steps must be on supported devices: cuda, xpu, hpu, privateuseone, xla.")
-            for param, grad in zip(*self._with_grads(group)):
-                if grad.is_sparse:
-                    raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
-                state = self.state[param]
-                if not state:
-                    self._begin(state, param, group)
-                state["step"] += 1
-                grad = self._decay(param, -grad if group["maximize"] else grad, group)
-                if param.is_complex() and self._complex_as_real:
-                    real = {name: torch.view_as_real(x) if isinstance(x, torch.Tensor) and x.is_complex() else x
-                            for name, x in state.items()}
-                    self._update(torch.view_as_real(param), torch.view_as_real(grad), real, group)
-                else:
-                    self._update(param, grad, state, group)
+            self._step_group(group)
         return loss
+
+    def _step_group(self, group):
+        for param, grad in zip(*self._with_grads(group)):
+            if grad.is_sparse:
+                raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
+            state = self.state[param]
+            if not state:
+                self._begin(state, param, group)
+            state["step"] += 1
+            grad = self._decay(param, -grad if group["maximize"] else grad, group)
+            if param.is_complex():
+                real = {name: torch.view_as_real(x) if isinstance(x, torch.Tensor) and x.is_complex() else x
+                        for name, x in state.items()}
+                self._update(torch.view_as_real(param), torch.view_as_real(grad), real, group)
+            else:
+                self._update(param, grad, state, group)

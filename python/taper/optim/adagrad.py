@@ -37,6 +37,18 @@ class Adagrad(Elementwise):
             state["step"].share_memory_()
             state["sum"].share_memory_()
 
+    def _step_group(self, group):
+        if not group["fused"]:
+            super()._step_group(group)
+            return
+        params, grads = self._with_grads(group)
+        states = [self.state[param] for param in params]
+        for state in states:
+            state["step"] += 1
+        torch._fused_adagrad_(
+            params, grads, [state["sum"] for state in states], [state["step"] for state in states], lr=group["lr"],
+            lr_decay=group["lr_decay"], weight_decay=group["weight_decay"], eps=group["eps"], maximize=group["maximize"])
+
     def _update(self, param, grad, state, group):
         lr = group["lr"] / (1 + (_value(state["step"]) - 1) * group["lr_decay"])
         total = state["sum"]
