@@ -1,6 +1,4 @@
 """Modules made without their initial values."""
-import inspect
-
 from .._root import torch
 
 __all__ = ["skip_init"]
@@ -8,6 +6,8 @@ __all__ = ["skip_init"]
 
 def skip_init(module_cls, *args, **kwargs):
     """The module with uninitialised parameters: made without memory, then given some."""
+    import inspect      # only here: it is slow to import
+
     if not issubclass(module_cls, torch.nn.Module):
         raise RuntimeError(f"Expected a Module; got {module_cls}")
     if "device" not in inspect.signature(module_cls).parameters:
