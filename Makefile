@@ -77,11 +77,14 @@ test-all:
 check-ops: build
 	$(RUN) -m taper tools/check_ops.py
 
+OPGEN := cd tools && $(PY) -m opgen --prims ../src/tile/prims.def --root ..
 docs: $(VENV)/ready
-	cd tools && $(PY) -m opgen --prims ../src/tile/prims.def --root .. --docs ../docs/ops.md ../src/ops/*.op
+	$(OPGEN) --docs ../docs/ops.md ../src/ops/*.op
 
 check: build
 	$(PY) tools/check.py --build $(BUILD)
+	$(OPGEN) --docs $(CURDIR)/$(BUILD)/ops.md ../src/ops/*.op
+	cmp docs/ops.md $(BUILD)/ops.md || { echo "docs/ops.md is not what the entries say: make docs"; exit 1; }
 
 # ASan and UBSan over all tests, failing allocations and leaks included. Frame pointers make stacks cheap.
 asan: $(VENV)/ready

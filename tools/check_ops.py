@@ -15,6 +15,8 @@ FACTS = pathlib.Path(__file__).parents[1] / "tests/coverage"
 AREAS = ("torch", "torch.Tensor", "torch.nn.functional", "torch.linalg", "torch.fft", "torch.special")
 # What belongs to sparse, nested and vendors' tensors, which are not planned.
 ELSEWHERE = re.compile(r"sparse|nested|mkldnn|nnpack|coalesced|_indices|_values|^values|_nnz|dense_dim|cuda|cudnn")
+# Names that programs ask for and PyTorch itself has not: plugins for other devices, a function of another package.
+NOWHERE = re.compile(r"torch\.(npu|neuron|sdaa|musa|mlu|hpu|logerfc)$")
 
 
 def rows(file):
@@ -65,7 +67,7 @@ def names():
     counts = collections.defaultdict(Count)
     for row in rows("names.tsv"):
         path, used = row["name"], int(row["programs"])
-        if not path.startswith("torch.") or path.rsplit(".", 1)[0] not in AREAS or ELSEWHERE.search(path):
+        if not path.startswith("torch.") or path.rsplit(".", 1)[0] not in AREAS or ELSEWHERE.search(path) or NOWHERE.match(path):
             continue
         there = has_name(path)
         if row["kind"] in ("function", "method", "property") and row["priority"] in "12":

@@ -49,7 +49,17 @@ from ._settings import (  # noqa: E402
     set_deterministic_debug_mode, set_float32_matmul_precision, set_num_interop_threads, set_warn_always, typename,
     use_deterministic_algorithms, numel, result_type, from_dlpack, _assert, _check, _check_value, _check_type, _check_index,
     _check_not_implemented, _check_is_size, is_inference, is_conj, is_signed, compiled_with_cxx11_abi,
-    broadcast_shapes, to_dlpack,
+    broadcast_shapes, to_dlpack, _check_with, _check_tensor_all, _check_tensor_all_with, set_anomaly_enabled, init_num_threads,
+    get_device, is_neg, spmm, dsmm,
+)
+from ._symbolic import (  # noqa: E402
+    sym_constrain_range, sym_constrain_range_for_size, sym_float, sym_fresh_size, sym_int, sym_ite, sym_max, sym_min, sym_not, sym_sqrt,
+    sym_sum,
+)
+from ._streams import Event, Stream, get_device_module  # noqa: E402
+from ._autocast import (  # noqa: E402
+    autocast_decrement_nesting, autocast_increment_nesting, clear_autocast_cache, get_autocast_dtype, is_autocast_cache_enabled,
+    is_autocast_enabled, set_autocast_cache_enabled, set_autocast_dtype, set_autocast_enabled,
 )
 from ._lowrank import pca_lowrank, svd_lowrank  # noqa: E402
 from ._tensor_str import set_printoptions  # noqa: E402
@@ -67,12 +77,18 @@ from .functional import (  # noqa: E402
     nonzero, norm, stft, tensordot, unique, unique_consecutive, unravel_index,
 )
 from ._tags import Tag  # noqa: E402
+from ._autocast import deprecated as _deprecated  # noqa: E402
+
+globals().update(_deprecated)
 
 _FACES = {
     "ByteTensor": "uint8", "CharTensor": "int8", "ShortTensor": "int16", "IntTensor": "int32", "LongTensor": "int64",
     "HalfTensor": "float16", "FloatTensor": "float32", "DoubleTensor": "float64", "BoolTensor": "bool",
     "BFloat16Tensor": "bfloat16", "ComplexFloatTensor": "complex64", "ComplexDoubleTensor": "complex128",
 }
+
+# Names of the root that load a part of the package.
+_ELSEWHERE = {"cc": "._cc", "autocast": ".amp", "vmap": ".func", "fork": ".jit._async", "wait": ".jit._async"}
 
 
 def __getattr__(name):
@@ -98,10 +114,10 @@ def __getattr__(name):
         value = legacy_type(name, _FACES[name])
         setattr(here, name, value)
         return value
-    if name == "cc":
-        from ._cc import cc
-
-        return cc
+    if name in _ELSEWHERE:
+        value = getattr(importlib.import_module(_ELSEWHERE[name], __name__), name)
+        setattr(here, name, value)
+        return value
     if name == "storage" or name.endswith("Storage"):
         from . import storage
 
@@ -116,7 +132,7 @@ def __getattr__(name):
 def __dir__():
     from ._names import lazy
 
-    return sorted({*globals(), *lazy, *_FACES})
+    return sorted({*globals(), *lazy, *_FACES, *_ELSEWHERE})
 
 
 from math import e, inf, nan, pi  # noqa: E402

@@ -169,6 +169,8 @@ def _check_with(error, cond, message):
         raise TypeError(f"cond must be a bool, but got {type(cond)}")
     if cond:
         return
+    if message is not None and not callable(message):
+        raise TypeError("message must be a callable")
     raise error(str(message()) if message is not None else
                 "Expected cond to be True, but got False. (Could this error message be improved? If so, please report an "
                 "enhancement request to PyTorch.)")
@@ -201,6 +203,45 @@ def _check_type(cond, message=None):
 
 def _check_not_implemented(cond, message=None):
     _check_with(NotImplementedError, cond, message)
+
+
+def _check_tensor_all_with(error, cond, message=None):
+    if not isinstance(cond, Tensor):
+        raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+    if cond.dtype != _C.bool:
+        raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
+    _check_with(error, cond.all().item(), message)
+
+
+def _check_tensor_all(cond, message=None):
+    """_check of every element."""
+    _check_tensor_all_with(RuntimeError, cond, message)
+
+
+def set_anomaly_enabled(enabled, check_nan=True):
+    from .autograd import set_detect_anomaly
+
+    set_detect_anomaly(enabled, check_nan)
+
+
+def init_num_threads():
+    """PyTorch sets the threads of its libraries up here; ours start with the first parallel kernel."""
+
+
+def get_device(input):
+    return input.get_device()
+
+
+def is_neg(input):
+    return input.is_neg()
+
+
+def spmm(input, mat2):
+    """mm; PyTorch's old name for a sparse first matrix."""
+    return input.mm(mat2)
+
+
+dsmm = spmm
 
 
 def _check_is_size(i, message=None, *, max=None):

@@ -192,6 +192,9 @@ def __array_wrap__(self, array, context=None, return_scalar=False):
 
 
 Tensor.__array_priority__ = 1000
+# Names of Python 2 that PyTorch keeps.
+Tensor.__div__, Tensor.__idiv__, Tensor.__rdiv__ = Tensor.__truediv__, Tensor.__itruediv__, Tensor.__rtruediv__
+Tensor.__long__, Tensor.__nonzero__ = Tensor.__int__, Tensor.__bool__
 
 
 @_overridable

@@ -155,7 +155,7 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     dims = [dim] if isinstance(dim, int) else dim
     given = {} if out is None else {"out": out}
     if isinstance(p, str) and not (p == "fro" and (dims is None or len(dims) <= 2)):
-        return _C._linalg.linalg_matrix_norm(input, p, list(range(input.dim())) if dims is None else dims, keepdim, dtype=dtype, **given)
+        return _C._linalg.linalg_matrix_norm(input, p, [*range(input.dim())] if dims is None else dims, keepdim, dtype=dtype, **given)
     return _C._linalg.linalg_vector_norm(input, 2 if p in ("fro", None) else p, dims, keepdim, dtype=dtype, **given)
 
 

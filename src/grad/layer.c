@@ -125,6 +125,13 @@ static bool save_doomed(tp_saved *s, tp_tensor *t)
     return ok;
 }
 
+/* Does a write to one count as a write to the other? */
+static bool counts_with(const tp_tensor *a, const tp_tensor *b)
+{
+    bool apart = (a->autograd && a->autograd->own_version) || (b->autograd && b->autograd->own_version);
+    return a == b || (a->storage == b->storage && !apart);
+}
+
 /* A copy of elements; a call to whoever is below, where someone is. */
 static tp_tensor *copy_of(const tp_tensor *t)
 {
@@ -145,7 +152,7 @@ static bool save_argument(const tp_op *op, tp_saved *s, const tp_value *arg, con
         tp_value_unref(facts);
         return ok && (v.tag == TP_NONE || facts.tag != TP_NONE);
     }
-    if (op->variant == TP_INPLACE && !overwritten && v.tag == TP_TENSOR && v.tensor->storage == arg[0].tensor->storage)
+    if (op->variant == TP_INPLACE && !overwritten && v.tag == TP_TENSOR && counts_with(v.tensor, arg[0].tensor))
         return save_doomed(s, v.tensor);
     if (!overwritten || v.tag != TP_TENSOR)
         return tp_save_value(s, v, false, 0);

@@ -162,10 +162,11 @@ const char *tp_grad_node_title(const tp_grad_node *n, char out[64])
 {
     snprintf(out, 64, "%s", n->kind->name(n));
     char *tail = strstr(out, "Backward");
-    if (tail && strcmp(tail, "Backward0") == 0)
+    const char *number = tail ? tail + strlen("Backward") : "";
+    if (strcmp(number, "0") == 0)
         *tail = 0;
-    else if (tail)
-        memmove(tail, tail + strlen("Backward"), strlen(tail + strlen("Backward")) + 1);
+    else if (*number && strspn(number, "0123456789") == strlen(number))
+        memmove(tail, number, strlen(number) + 1);
     return out;
 }
 

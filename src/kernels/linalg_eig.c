@@ -105,4 +105,4 @@ static void unbalance(int64_t n, int64_t low, int64_t high, const double *scale,
 #undef A
 #undef SIZE1
 #define TP_LINALG_BODY "kernels/linalg_eig.inc"
-#include "kernels/linalg_types.h"
+#include "kernels/linalg_types.inc"

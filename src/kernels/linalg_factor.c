@@ -4,4 +4,4 @@
 enum { SMALL = 24 };            /* below that, products cost more to call than to do */
 
 #define TP_LINALG_BODY "kernels/linalg_factor.inc"
-#include "kernels/linalg_types.h"
+#include "kernels/linalg_types.inc"

@@ -2,4 +2,4 @@
 #include <stdlib.h>
 
 #define TP_LINALG_BODY "kernels/linalg_ldl.inc"
-#include "kernels/linalg_types.h"
+#include "kernels/linalg_types.inc"

@@ -147,7 +147,7 @@ static void pool_strip(const pooling *g, const char *x, const int64_t o[3], int6
     for (int d = 0; d < 3; d++)
         k.count[d] = taps_inside(p, d, o[d], &k.first[d]);
     start_strip(g, o, n, k.first, s);
-    if (g->across) {
+    if (g->across || n == 1) {          /* every lane sees the same taps */
         pool_lanes(g, x, o, &k, 0, n, s);
         return;
     }

@@ -75,6 +75,17 @@ tp_value tp_scope_call(tp_scope *s, const tp_op *op, const tp_value *arg)
     return op->result_count ? tp_scope_own(s, result[0]) : tp_none();
 }
 
+tp_value tp_rule_call(tp_scope *s, const tp_op *op, size_t count, const tp_value *arg)
+{
+    tp_value full[64];
+    if (s->failed)
+        return tp_none();
+    memcpy(full, arg, count * sizeof *arg);
+    for (size_t i = count; i < op->arg_count; i++)
+        full[i] = op->arg[i].has_default ? op->arg[i].fallback : tp_none();
+    return tp_scope_call(s, op, full);
+}
+
 tp_tensor *tp_scope_tensor(tp_scope *s, const tp_op *op, const tp_value *arg)
 {
     return tp_as_tensor(tp_scope_call(s, op, arg));

@@ -36,6 +36,8 @@ static inline void tp_scope_start(tp_scope *s)
 /* Calls an op; the first result (none when it has none), borrowed from the scope. `arg` must have op->arg_count values. */
 tp_value tp_scope_call(tp_scope *s, const tp_op *op, const tp_value *arg);
 tp_tensor *tp_scope_tensor(tp_scope *s, const tp_op *op, const tp_value *arg);
+/* The same from the first `count` arguments; the rest are the schema's defaults. What CALL of rules/rules.h stands for. */
+tp_value tp_rule_call(tp_scope *s, const tp_op *op, size_t count, const tp_value *arg);
 /* All results, as a list that the scope owns. */
 tp_value tp_scope_call_all(tp_scope *s, const tp_op *op, const tp_value *arg);
 /* A piece of a formula that is written in C (`c tp_d_x(…)`): its one result, borrowed from the scope. */

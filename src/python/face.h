@@ -295,6 +295,7 @@ bool face_op_table_init(PyObject *module);             /* op_table.c */
 bool face_module_is_plain(PyObject *module);         /* no hook of its own, none for all modules */
 bool face_module_call_init(PyObject *module);          /* module_call.c */
 bool face_optimizer_init(PyObject *module);            /* optimizer_step.c */
+bool face_autocast_init(PyObject *module);             /* autocast.c */
 PyObject *face_overload(const tp_op *op);           /* the OpOverload of an op, one object while it lives */
 const tp_op *face_overload_op(PyObject *o);         /* NULL: not an OpOverload */
 bool face_library_init(PyObject *module);           /* library.c */

@@ -78,6 +78,7 @@ static bool (*const parts[])(PyObject *module) = {
     face_fx_init,
     face_capture_init,
     face_optimizer_init,
+    face_autocast_init,
     face_pytree_init,
     face_make_fx_init,
     face_export_init,

@@ -84,9 +84,18 @@ ATTRIBUTE(T)
     return permuted(self, t);
 }
 
+/* A number has no sides to exchange. */
+static PyObject *number_itself(PyObject *self, const char *name, const char *instead)
+{
+    bool warned = PyErr_WarnFormat(PyExc_UserWarning, 1, "Tensor.%s is deprecated on 0-D tensors. %s", name, instead) == 0;
+    return warned ? Py_NewRef(self) : NULL;
+}
+
 ATTRIBUTE(mT)
 {
-    if (t->ndim < 2)
+    if (t->ndim == 0)
+        return number_itself(self, "mT", "This function is the identity in these cases.");
+    if (t->ndim == 1)
         return PyErr_Format(PyExc_RuntimeError, "tensor.mT is only supported on matrices or batches of matrices. Got %d-D tensor.", t->ndim);
     return swapped(self);
 }
@@ -110,7 +119,9 @@ ATTRIBUTE(H)
 
 ATTRIBUTE(mH)
 {
-    if (t->ndim < 2)
+    if (t->ndim == 0)
+        return conjugated(number_itself(self, "mH", "Consider using x.conj()."));
+    if (t->ndim == 1)
         return PyErr_Format(PyExc_RuntimeError, "tensor.mH is only supported on matrices or batches of matrices. Got %d-D tensor.", t->ndim);
     return conjugated(swapped(self));
 }

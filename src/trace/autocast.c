@@ -37,8 +37,18 @@ void tp_autocast_enter(tp_autocast_state *s, bool enabled, tp_dtype dtype, bool 
 void tp_autocast_leave(tp_autocast_state *s)
 {
     forget(s);
+    if (tp_self.autocast != s)
+        return;
     tp_self.autocast = s->outer;
     set_active(s->outer);
+}
+
+void tp_autocast_change(tp_autocast_state *s, bool enabled, tp_dtype dtype, bool cache)
+{
+    s->enabled = enabled;
+    s->cache = cache;
+    s->dtype = (uint8_t)dtype;
+    set_active(tp_self.autocast);
 }
 
 /* Casts are kept by the outermost region: a weight is cast once, however the regions nest. */

@@ -14,10 +14,13 @@ typedef struct tp_autocast_state {
     uint8_t dtype;                      /* tp_dtype: bf16 or f16 on the CPU */
     struct tp_cast { tp_tensor *from, *to; } *kept;     /* owned array, both counted */
     size_t  kept_count, kept_room;
+    int     nesting;                    /* the face's count of its regions; the layer does not look at it */
 } tp_autocast_state;
 
 TP_API void tp_autocast_enter(tp_autocast_state *s, bool enabled, tp_dtype dtype, bool cache);
-TP_API void tp_autocast_leave(tp_autocast_state *s);        /* must be the innermost */
+TP_API void tp_autocast_leave(tp_autocast_state *s);        /* must be the innermost, or of another thread, which has ended */
+/* Other settings for a region that was entered; what it keeps stays. */
+TP_API void tp_autocast_change(tp_autocast_state *s, bool enabled, tp_dtype dtype, bool cache);
 TP_API void tp_autocast_clear(void);                        /* torch.clear_autocast_cache */
 
 #endif

@@ -10,6 +10,8 @@ UP_TO_SIGN = {"svd", "linalg.svd", "linalg.eig", "linalg.eigh", "pca_lowrank", "
 
 def public(torch, name):
     """What a program writes to call the op: a function below torch, a method or property of tensors, an op, a method that writes."""
+    name = name.removeprefix("torch.")
+
     def below(place, path):
         for word in path.split("."):
             place = getattr(place, word, None)

@@ -42,7 +42,7 @@ def compare(options, folder):
         ask(options.oracle, folder, options.share, options.only)
     names = sorted(path.name[:-len(".answers")] for path in folder.glob("*.answers"))
     rows = list(answers(folder, [n for n in names if re.search(options.only, n)]))
-    whole = {row["name"] for row in rows if row["passed"] == row["asked"]}
+    whole = {row["name"] for row in rows if 0 < row["asked"] == row["passed"]}
     known = set(COVERED.read_text().split()) if COVERED.exists() else set()
     lost = sorted(known & {row["name"] for row in rows} - whole)
     for row in rows:

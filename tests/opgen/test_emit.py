@@ -26,6 +26,11 @@ def test_a_tile_program(generate):
     assert ".promotion = TP_PROMOTE, .to = TP_DTYPE_NONE, .promoting = 0x3" in c and ".form_count = 1" in c
 
 
+def test_a_kernel_without_results(generate):
+    c = generate("op f(Tensor info, str name) -> ()\n    like opaque\n    check info.dim() == 1 : \"f: one dim\"\n    kernel tp_k_f\n    nograd info\n")
+    assert ".kernel = tp_k_f" in c and ".run = tp_run_kernel" in c and "f: one dim" in c
+
+
 def test_equal_subexpressions_are_one_register(generate):
     c = generate("op f(Tensor self) -> Tensor\n    like pointwise float\n    expr exp(self) / (1 + exp(self))\n")
     assert c.count("TP_PRIM_exp") == 1
@@ -165,3 +170,10 @@ def test_a_layout_is_one_of_two(generate):
     c = generate("op f(Tensor self, bool keep) -> Tensor\n    like opaque\n"
                  "    result = tensor(self.dtype, self.sizes(), keep ? like self : channels(self))\n    kernel tp_k_f\n")
     assert "tp_geometry_like(&out[0], self);" in c and "tp_sym_geometry_channels_last(&out[0]);" in c
+
+
+def test_an_argument_called_g_is_still_reached(generate):
+    mul = "op mul.Tensor(Tensor self, Tensor other) -> Tensor\n    like pointwise promote(self, other)\n    expr self * other\n"
+    c = generate(mul + "op f(Tensor v, Tensor g) -> Tensor\n    like opaque\n    result = tensor(v.dtype, v.sizes())\n    kernel tp_k_f\n"
+                 "    grad v = mul.Tensor(g, arg.g)\n")
+    assert "{ TP_SAVE_ARG, 1, " in c and "{ TP_SAVE_ARG, 0, " not in c

@@ -22,6 +22,7 @@ def fresh():
     ("z[0, :, [0, 1]]", [[0, 1], [2, 3]]), ("z[:, [0, 1]]", [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]),
     ("z[[0, 1], :, [1, 0]]", [[1, 3], [4, 6]]), ("z[..., 0]", [[0, 2], [4, 6]]), ("z[1, ...]", [[4, 5], [6, 7]]),
     ("z[:, :, None, 0]", [[[0], [2]], [[4], [6]]]), ("x[range(2)]", [[1, 2], [3, 4]]), ("x[[]]", []),
+    ("z[m, v[:1]]", [0, 4, 6]), ("z[m, True]", [[0, 1], [4, 5], [6, 7]]), ("z[m, None, 1:]", [[[1]], [[5]], [[7]]]),
 ])
 def test_get(expression, expected):
     assert eval(expression, fresh()).tolist() == expected
@@ -34,6 +35,7 @@ def test_get(expression, expected):
     ("x[None] = 2", [[2, 2], [2, 2]]), ("x[True] = 3", [[3, 3], [3, 3]]), ("x[False] = 3", [[1, 2], [3, 4]]),
     ("x[0, 1] = 10", [[1, 10], [3, 4]]), ("x[0:1] = torch.tensor([[[4., 5.]]])", [[4, 5], [3, 4]]),
     ("x[:, 0] = torch.tensor([1, 2])", [[1, 2], [2, 4]]), ("x[1][0] = 7", [[1, 2], [7, 4]]), ("x[0] += 1", [[2, 3], [3, 4]]),
+    ("x[m, None] = torch.tensor([[7.], [8.], [9.]])", [[7, 2], [8, 9]]),
 ])
 def test_set(statement, expected):
     names = fresh()
@@ -48,6 +50,12 @@ def test_set(statement, expected):
     ("x[1:0:-1]", ValueError, "step must be greater than zero"),
     ("x[0.5]", IndexError, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got float)"),
     ("s[0]", IndexError, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"),
+    ("s[1]", IndexError, "index 1 is out of bounds for dimension 0 with size 0"),
+    ("s[:]", IndexError, "slice() cannot be applied to a 0-dim tensor."),
+    ("x[..., 3]", IndexError, "index 3 is out of bounds for dimension 1 with size 2"),
+    ("x[:, torch.tensor([3])]", IndexError, "index 3 is out of bounds for dimension 0 with size 2"),
+    ("z[v, m]", IndexError, "shape mismatch: indexing tensors could not be broadcast together with shapes [2], [3], [3]"),
+    ("x.__setitem__(v.to(torch.uint8), 1)", RuntimeError, "masked_fill_ only supports boolean masks, but got mask with dtype unsigned char"),
     ("x[x]", IndexError, "tensors used as indices must be long, int, byte or bool tensors"),
     ("x.__setitem__(0, 'a')", TypeError, "can't assign a str to a taper.FloatTensor"),
 ])

@@ -1033,3 +1033,23 @@ def test_data_parallel_is_the_module_itself():
     assert m.device_ids == [] and list(m.state_dict()) == ["module.weight", "module.bias"]
     x = torch.ones(1, 2)
     assert torch.equal(m(x), m.module(x))
+
+
+@pytest.mark.parametrize("a, b, offs", [((16, 32), (3, 32, 24), [4, 9, 16]), ((16, 32), (32, 24), [8, 16, 32]),
+                                        ((3, 16, 32), (32, 24), [8, 16, 24]), ((3, 16, 32), (3, 32, 24), None)])
+def test_grouped_mm(a, b, offs):
+    torch.manual_seed(0)
+    a, b = torch.randn(*a), torch.randn(*b)
+    got = torch.nn.functional.grouped_mm(a, b, offs=offs and torch.tensor(offs, dtype=torch.int32))
+    if offs is None:
+        assert torch.equal(got, torch.bmm(a, b))
+        return
+    for i, (begin, end) in enumerate(zip([0, *offs], offs)):
+        if a.dim() == b.dim() == 2:
+            assert torch.allclose(got[i], a[:, begin:end] @ b[begin:end], atol=1e-5)
+        elif a.dim() == 2:
+            assert torch.allclose(got[begin:end], a[begin:end] @ b[i], atol=1e-5)
+        else:
+            assert torch.allclose(got[:, begin:end], a[i] @ b[:, begin:end], atol=1e-5)
+    with pytest.raises(RuntimeError, match="Offsets have to be int32"):
+        torch.nn.functional.grouped_mm(a, b, offs=torch.tensor(offs))

@@ -310,7 +310,7 @@ def test_import_is_light():
 def test_names_that_are_missing():
     raises(AttributeError, "module 'taper' has no attribute 'nosuch'", lambda: torch.nosuch)
     with pytest.raises(AttributeError, match="Taper does not have it yet"):
-        torch.stft
+        torch.lobpcg
 
 
 def test_ops():

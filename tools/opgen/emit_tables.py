@@ -23,6 +23,7 @@ class Tables:
     def __init__(self, world, prims):
         self.world, self.prims = world, prims
         self.constants, self.constant_text = {}, []
+        self.known_rows, self.table_of = {}, {}     # rows -> table that begins with them; (op, "arg" or "result") -> its table
 
     # ---- defaults ----
     def fallback(self, arg):
@@ -87,13 +88,23 @@ class Tables:
         return "    { " + ", ".join(parts) + " },"
 
     def schema_tables(self, op, wanted=("arg", "result")):
+        """Tables of arguments and results. One that begins like another is that other: counts stand in the op."""
         out, self.where = [], op.where
-        for what, rows in (("arg", op.schema.args), ("result", op.schema.results)):
-            if rows and what in wanted:
-                out.append(f"static const tp_arg {op.symbol}_{what}[] = {{")
-                out += [self.arg_row(op, a, what == "result") for a in rows]
-                out.append("};")
+        for what in wanted:
+            rows = self.rows(op, what)
+            if rows and rows not in self.known_rows:
+                longer = self.rows(op.twins["out"], what) if "out" in op.twins and what == "arg" else ()
+                given = longer if longer[:len(rows)] == rows else rows
+                table = f"{op.symbol}_{what}"
+                out += [f"static const tp_arg {table}[] = {{", *given, "};"]
+                for n in range(len(given)):
+                    self.known_rows.setdefault(given[:n + 1], table)
+            if rows:
+                self.table_of[op.symbol, what] = self.known_rows[rows]
         return out
+
+    def rows(self, op, what):
+        return tuple(self.arg_row(op, a, what == "result") for a in (op.schema.args if what == "arg" else op.schema.results))
 
     # ---- try rows ----
     def tries(self, op):
@@ -313,9 +324,9 @@ class Tables:
         s = op.schema
         fields = [f".space = {quote(s.space)}, .name = {quote(s.name)}, .overload = {quote(s.overload)}", f".schema = {quote(str(s))}"]
         if s.args:
-            fields.append(f".arg = {args}_arg")
+            fields.append(f".arg = {self.table_of[args, 'arg']}")
         if s.results:
-            fields.append(f".result = {results}_result")
+            fields.append(f".result = {self.table_of[results, 'result']}")
         return fields + [f".arg_count = {len(s.args)}, .positional_count = {sum(not a.keyword_only for a in s.args)}, .result_count = {len(s.results)}"]
 
     def twin_fields(self, op):

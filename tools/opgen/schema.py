@@ -137,11 +137,14 @@ def make_out(s, name=None, overload=None, names=None):
     if overload == "grad_input" and not names:
         names = ["grad_input"]
     names = names or [r.name or (f"out{i}" if many else "out") for i, r in enumerate(s.results)]
+    written = [ord(a.type.alias) - ord("a") for a in s.args if a.type.written]
+    first = max(3, *written) if written else 0         # PyTorch leaves the letters up to c to what the op itself writes
+    first += first in written
     outs, results = [], []
     for i, r in enumerate(s.results):
-        type = replace(r.type, alias=letter(i), written=True)
+        type = replace(r.type, alias=letter(first + i), written=True)
         outs.append(Arg(type, names[i], None, True))
-        results.append(Arg(type, "" if overload == "output" else r.name))     # PyTorch names no results there
+        results.append(Arg(type, "" if overload == "output" or names[i] == f"out{i}" else r.name))      # PyTorch names no results there
     if any(r.type.is_list for r in s.results):         # a list is written where it stands and not given back
         results = []
     return replace(s, name=name or s.name, overload=overload, args=s.args + tuple(outs), results=tuple(results))

@@ -21,3 +21,9 @@ def factory_kwargs(kwargs):
                 raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
             found[name] = kwargs[name]
     return found
+
+
+def __getattr__(name):
+    if name == "LinearCrossEntropyOptions":
+        return getattr(modules, name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

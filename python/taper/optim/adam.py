@@ -70,7 +70,8 @@ class Adam(Optimizer):
                 [state["max_exp_avg_sq"] for state in states] if group["amsgrad"] else [],
                 [state["step"] for state in states], amsgrad=group["amsgrad"], beta1=beta1, beta2=beta2,
                 lr=group["lr"], weight_decay=group["weight_decay"], eps=group["eps"], maximize=group["maximize"],
-                differentiable=group["differentiable"], decoupled_weight_decay=group["decoupled_weight_decay"]
+                differentiable=group["differentiable"], fused=group["fused"],
+                decoupled_weight_decay=group["decoupled_weight_decay"]
             )
         return loss
 
@@ -98,7 +99,14 @@ def adam(
     differentiable=False, fused=None, grad_scale=None, found_inf=None, has_complex=False,
     decoupled_weight_decay=False, *, amsgrad, beta1, beta2, lr, weight_decay, eps, maximize
 ):
-    """Updates everything in place, one parameter after another."""
+    """Updates everything in place, one parameter after another, or where `fused` each in one pass."""
+    if fused and params:
+        torch._foreach_add_(state_steps, 1)
+        step = torch._fused_adamw_ if decoupled_weight_decay else torch._fused_adam_
+        step(
+            params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr=lr, beta1=_number(beta1), beta2=_number(beta2),
+            weight_decay=weight_decay, eps=eps, amsgrad=amsgrad, maximize=maximize, grad_scale=grad_scale, found_inf=found_inf)
+        return
     beta1, beta2 = _number(beta1), _number(beta2)
     for i, param in enumerate(params):
         grad = -grads[i] if maximize else grads[i]

@@ -42,7 +42,8 @@ class SGD(Optimizer):
             buffers = [state.get("momentum_buffer") for state in states]
             sgd(
                 params, grads, buffers, weight_decay=group["weight_decay"], momentum=group["momentum"],
-                lr=group["lr"], dampening=group["dampening"], nesterov=group["nesterov"], maximize=group["maximize"]
+                lr=group["lr"], dampening=group["dampening"], nesterov=group["nesterov"], maximize=group["maximize"],
+                fused=group["fused"]
             )
             for state, buffer in zip(states, buffers):
                 state["momentum_buffer"] = buffer
@@ -54,6 +55,14 @@ def sgd(
     found_inf=None, *, weight_decay, momentum, lr, dampening, nesterov, maximize
 ):
     """Updates `params` in place. Buffers that are None are made at their first use, in the list."""
+    if fused and params:
+        begins = momentum != 0 and any(buffer is None for buffer in momentum_buffer_list)
+        if begins:
+            momentum_buffer_list[:] = [torch.empty_like(grad) for grad in d_p_list]
+        torch._fused_sgd_(
+            params, d_p_list, momentum_buffer_list if momentum != 0 else [], weight_decay=weight_decay, momentum=momentum, lr=lr,
+            dampening=dampening, nesterov=nesterov, maximize=maximize, is_first_step=begins, grad_scale=grad_scale, found_inf=found_inf)
+        return
     if not maximize and weight_decay == 0 and momentum == 0 and not isinstance(lr, torch.Tensor):
         _C._add_scaled_(params, d_p_list, -lr)
         return

@@ -21,44 +21,39 @@ TP_HOOK_C(tp_c_attention)
     return true;
 }
 
-/* Whether each size of a mask is 1 or the wanted one. */
-static bool mask_fits(const tp_tensor *mask, const tp_tensor *q, const tp_tensor *k)
+/* Is size i of one tensor that of another? Guarded where they are symbolic. */
+static bool alike(const tp_tensor *a, int i, const tp_tensor *b, int j, bool *bad)
 {
-    const int64_t want[4] = { q->size[0], q->size[1], q->size[2], k->size[2] };
-    for (int i = 0; i < mask->ndim; i++)
-        if (mask->size[i] != 1 && mask->size[i] != want[4 - mask->ndim + i])
+    return tp_guard(tp_sym_eq(tp_tensor_sym_size(a, i), tp_tensor_sym_size(b, j)), bad);
+}
+
+static bool mask_can(const tp_tensor *mask, const tp_tensor *q, const tp_tensor *k, bool *bad)
+{
+    if (tp_wants_gradient(mask) || (mask->ndim != 2 && mask->ndim != 4))
+        return false;
+    if (mask->dtype != q->dtype && !(mask->dtype == TP_f32 && tp_dtype_is_half((tp_dtype)q->dtype)))
+        return false;
+    for (int i = 0; i < mask->ndim; i++) {
+        int dim = 4 - mask->ndim + i;
+        if (!tp_guard(tp_sym_eq(tp_tensor_sym_size(mask, i), tp_sym_int(1)), bad) && !alike(mask, i, dim == 3 ? k : q, dim == 3 ? 2 : dim, bad))
             return false;
+    }
     return true;
 }
 
-/* What the blocked kernel reads stands inside its operands. (query, key, value, attn_mask) of four dims. */
-TP_HOOK_C(tp_c_attention_sizes)
-{
-    const tp_tensor *q = arg[0].tensor, *k = arg[1].tensor, *v = arg[2].tensor, *mask = tp_as_tensor(arg[3]);
-    if (q->size[0] != k->size[0] || q->size[0] != v->size[0])
-        return tp_fail(TP_ERR_RUNTIME, "scaled_dot_product_attention_flash_attention: Q/K/V should have the same batch size");
-    if (k->size[1] != v->size[1] || k->size[1] == 0 || q->size[1] % k->size[1])
-        return tp_fail(TP_ERR_RUNTIME, "scaled_dot_product_attention_flash_attention: Q num_heads must be divisible by K/V num_heads");
-    if (v->size[2] < k->size[2])
-        return tp_fail(TP_ERR_RUNTIME, "scaled_dot_product_attention_flash_attention: fewer values (%lld) than keys (%lld)", LL(v->size[2]), LL(k->size[2]));
-    if (mask && ((mask->ndim != 2 && mask->ndim != 4) || !mask_fits(mask, q, k)))
-        return tp_fail(TP_ERR_RUNTIME, "scaled_dot_product_attention_flash_attention: Attention mask must broadcast to batch, heads, queries and keys");
-    return true;
-}
-
-static bool blocked_can(const tp_tensor *q, const tp_tensor *k, const tp_tensor *v, const tp_tensor *mask, double dropout, bool grouped)
+/* Can the blocked kernel do it? */
+static bool blocked_can(const tp_tensor *q, const tp_tensor *k, const tp_tensor *v, const tp_tensor *mask, double dropout, bool grouped, bool *bad)
 {
     if (q->ndim != 4 || k->ndim != 4 || v->ndim != 4 || !tp_dtype_is_float((tp_dtype)q->dtype) || dropout > 0)
         return false;
-    if (q->size[0] != k->size[0] || q->size[0] != v->size[0] || k->size[1] != v->size[1] || k->size[2] > v->size[2])
+    if (!alike(q, 0, k, 0, bad) || !alike(q, 0, v, 0, bad) || !alike(k, 1, v, 1, bad) ||
+        !tp_guard(tp_sym_le(tp_tensor_sym_size(k, 2), tp_tensor_sym_size(v, 2)), bad))
         return false;
-    if (q->size[3] != k->size[3] || q->size[3] != v->size[3] || q->stride[3] != 1 || k->stride[3] != 1 || v->stride[3] != 1)
+    if (!alike(q, 3, k, 3, bad) || !alike(q, 3, v, 3, bad) || q->stride[3] != 1 || k->stride[3] != 1 || v->stride[3] != 1)
         return false;
-    if (grouped ? !k->size[1] || q->size[1] % k->size[1] : q->size[1] != k->size[1])
+    if (grouped ? !k->size[1] || !tp_guard(tp_sym_eq(tp_sym_mod(tp_tensor_sym_size(q, 1), tp_tensor_sym_size(k, 1)), tp_sym_int(0)), bad) : !alike(q, 1, k, 1, bad))
         return false;
-    if (mask && mask->dtype != q->dtype && !(mask->dtype == TP_f32 && tp_dtype_is_half((tp_dtype)q->dtype)))
-        return false;
-    return !mask || ((mask->ndim == 2 || mask->ndim == 4) && mask_fits(mask, q, k) && !tp_wants_gradient(mask));
+    return !mask || mask_can(mask, q, k, bad);
 }
 
 /* A mask of bools as what is added to scores: 0 where true, -inf elsewhere. */
@@ -98,7 +93,7 @@ TP_HOOK_D(tp_d_attention)
     if (s.failed)
         return tp_scope_end(&s);
     unsigned off = atomic_load(&tp_the_runtime.attention_off);
-    if (!(off & 1u << BLOCKED) && blocked_can(q, k, v, tp_as_tensor(mask), tp_as_double(arg[4]), tp_as_bool(arg[7])))
+    if (!(off & 1u << BLOCKED) && blocked_can(q, k, v, tp_as_tensor(mask), tp_as_double(arg[4]), tp_as_bool(arg[7]), &s.failed))
         made = CALL(_scaled_dot_product_flash_attention_for_cpu, arg[0], arg[1], arg[2], arg[4], arg[5], mask, arg[6]);
     else if (off & 1u << PRODUCTS)
         s.failed = !tp_fail(TP_ERR_RUNTIME, "No viable backend for scaled_dot_product_attention was found. This is likely due to turning off both the math kernel and the fused kernels.");

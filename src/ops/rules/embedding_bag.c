@@ -42,9 +42,11 @@ TP_HOOK_C(tp_c_embedding_bag)
         return false;
     if (mode < 0 || mode > 2)
         return tp_fail(TP_ERR_RUNTIME, "`mode` must be sum, mean, or max.");
-    if (!tp_dtype_is_float((tp_dtype)weight->dtype))
-        return tp_fail(TP_ERR_RUNTIME, "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, Float, Double; but got torch.%sTensor instead" IN_BAG,
-                       tp_dtypes[weight->dtype].title);
+    if (!tp_dtype_is_float((tp_dtype)weight->dtype)) {      /* PyTorch has legacy names for integers alone */
+        bool plain = weight->dtype == TP_b8 || tp_dtype_is_complex((tp_dtype)weight->dtype);
+        return tp_fail(TP_ERR_RUNTIME, "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, Float, Double; but got %s%s%s instead" IN_BAG,
+                       plain ? "CPU" : "torch.", tp_dtypes[weight->dtype].title, plain ? "Type" : "Tensor");
+    }
     if (offsets->ndim != 1)
         return tp_fail(TP_ERR_RUNTIME, "offsets has to be a 1D Tensor, but got Tensor of dimension %d", offsets->ndim);
     if (!check_offsets(offsets, indices->numel, tp_as_bool(arg[7])))

@@ -108,17 +108,16 @@ static tp_value resized(tp_scope *scope, tp_value x, int count, const int64_t *d
     for (int i = 0; i < 2 * n; i++)
         pad[i] = tp_int(0);
     for (int i = 0; i < count && !scope->failed; i++) {
-        if (size[i].tag == TP_NONE || (size[i].tag == TP_INT && size[i].i == -1))
-            continue;
-        int64_t have = x.tensor->size[dim[i]], want = tp_as_int(size[i]);
-        if (want < 1) {
-            (void)tp_fail(TP_ERR_RUNTIME, "Invalid number of data points (%lld) specified", LL(want));
+        bool stays = size[i].tag == TP_NONE || (size[i].tag == TP_INT && size[i].i == -1);
+        tp_sym have = tp_tensor_sym_size(x.tensor, (int)dim[i]);
+        tp_sym want = stays ? have : tp_syms_read(tp_scope_list(scope, 1, &size[i]), 0, &scope->failed).item[0];
+        if (tp_guard(tp_sym_lt(want, tp_sym_int(1)), &scope->failed)) {
+            (void)tp_fail(TP_ERR_RUNTIME, "Invalid number of data points (%lld) specified", LL(stays ? 0 : tp_as_int(size[i])));
             scope->failed = true;
-        } else if (want > have) {
-            tp_sym more = tp_sym_sub(tp_syms_read(tp_scope_list(scope, 1, &size[i]), 0, &scope->failed).item[0], tp_tensor_sym_size(x.tensor, (int)dim[i]));
-            pad[2 * (n - 1 - dim[i]) + 1] = tp_of_sym(more);
+        } else if (!stays && tp_guard(tp_sym_lt(have, want), &scope->failed)) {
+            pad[2 * (n - 1 - dim[i]) + 1] = tp_of_sym(tp_sym_sub(want, have));
             fill = true;
-        } else if (want < have) {
+        } else if (!stays && tp_guard(tp_sym_lt(want, have), &scope->failed)) {
             x = RUN(slice_Tensor, x, tp_int(dim[i]), tp_int(0), size[i]);
         }
     }

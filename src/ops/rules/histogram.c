@@ -57,10 +57,6 @@ TP_HOOK_C(tp_c_histogram)
 TP_HOOK_C(tp_c_histogramdd)
 {
     const tp_tensor *self = arg[0].tensor;
-    if (self->ndim < 2)
-        return tp_fail(TP_ERR_RUNTIME, "torch.histogramdd: input tensor should have at least 2 dimensions");
-    if ((int64_t)tp_length(arg[1]) != self->size[self->ndim - 1])
-        return tp_fail(TP_ERR_RUNTIME, "histogramdd: The size of bins must be equal to the innermost dimension of the input.");
     for (uint32_t i = 0; i < tp_length(arg[1]); i++)
         if (!check_bins(self, arg[1].list->item[i], (int)i))
             return false;

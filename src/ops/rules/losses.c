@@ -10,68 +10,6 @@ static bool is_fake(const tp_tensor *t)
     return t->storage->kind == TP_MEMORY_NONE;
 }
 
-/* "[2, 3]": the sizes, owned by the text. */
-static const char *sizes_of(const tp_tensor *t, tp_text *text)
-{
-    tp_text_add(text, "[");
-    for (int i = 0; i < t->ndim; i++)
-        tp_text_add(text, i ? ", %lld" : "%lld", LL(t->size[i]));
-    tp_text_add(text, "]");
-    return tp_text_read(text);
-}
-
-/* A vector, or a matrix whose batch may be empty. */
-static bool check_rows(const tp_tensor *input)
-{
-    tp_text text = { 0 };
-    if ((input->ndim == 2 && input->size[1] != 0) || (input->ndim == 1 && input->size[0] != 0) || input->ndim == 0)
-        return true;
-    tp_fail(TP_ERR_RUNTIME, "Expected non-empty vector or matrix with optional 0-dim batch size, but got: %s", sizes_of(input, &text));
-    tp_text_fini(&text);
-    return false;
-}
-
-/* multi_margin_loss(self, target, p, margin, weight, …) */
-TP_HOOK_C(tp_c_multi_margin)
-{
-    const tp_tensor *input = arg[0].tensor, *target = arg[1].tensor, *weight = tp_as_tensor(arg[4]);
-    double p = tp_as_double(arg[2]);
-    tp_text a = { 0 }, b = { 0 };
-    bool ok = check_rows(input);
-    if (!ok)
-        return false;
-    int64_t rows = input->ndim < 2 ? 1 : input->size[0], classes = input->ndim == 0 ? 1 : input->size[input->ndim - 1];
-    if (p != 1 && p != 2)
-        ok = tp_fail(TP_ERR_RUNTIME, "only p == 1 and p == 2 supported") != NULL;
-    else if (target->ndim > 1 || target->numel != rows)
-        ok = tp_fail(TP_ERR_RUNTIME, "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). "
-                     "Expected target size [%lld], but got %s. Input has shape %s.", LL(rows), sizes_of(target, &a), sizes_of(input, &b)) != NULL;
-    else if (weight && (weight->ndim > 1 || weight->numel != classes))
-        ok = tp_fail(TP_ERR_RUNTIME, "inconsistent weight size, expected %lld but got %s", LL(classes), sizes_of(weight, &a)) != NULL;
-    else if (target->dtype != TP_i64)
-        ok = tp_fail(TP_ERR_RUNTIME, "expected scalar type Long but found %s", tp_dtypes[target->dtype].title) != NULL;
-    tp_text_fini(&a);
-    tp_text_fini(&b);
-    return ok;
-}
-
-/* multilabel_margin_loss_forward(self, target, …) */
-TP_HOOK_C(tp_c_multilabel_margin)
-{
-    const tp_tensor *input = arg[0].tensor, *target = arg[1].tensor;
-    tp_text a = { 0 }, b = { 0 };
-    if (!check_rows(input))
-        return false;
-    bool same = input->numel == target->numel && (input->ndim == target->ndim || input->ndim < 2);
-    for (int i = 0; same && i < input->ndim && input->ndim == 2; i++)
-        same = input->size[i] == target->size[i];
-    if (!same)
-        tp_fail(TP_ERR_RUNTIME, "inconsistent target size: %s for input of size: %s", sizes_of(target, &a), sizes_of(input, &b));
-    tp_text_fini(&a);
-    tp_text_fini(&b);
-    return same;
-}
-
 /* ---- connectionist temporal classification ---- */
 /* The elements in row-major order as type d, counted for the caller. */
 static tp_tensor *row_major(const tp_tensor *t, tp_dtype d)

@@ -13,17 +13,6 @@
 #include "ops/emit.h"
 #include "ops/scope.h"
 
-static inline tp_value tp_rule_call(tp_scope *s, const tp_op *op, size_t count, const tp_value *arg)
-{
-    tp_value full[64];
-    if (s->failed)
-        return tp_none();
-    memcpy(full, arg, count * sizeof *arg);
-    for (size_t i = count; i < op->arg_count; i++)
-        full[i] = op->arg[i].has_default ? op->arg[i].fallback : tp_none();
-    return tp_scope_call(s, op, full);
-}
-
 #define CALL(op, ...) \
     tp_rule_call(&s, &tp_op_##op, sizeof((tp_value[]){ __VA_ARGS__ }) / sizeof(tp_value), (tp_value[]){ __VA_ARGS__ })
 

@@ -4,13 +4,28 @@
  * differences, its diagonal (where nothing turns) filled with ones. */
 #include "ops/rules/matrices.h"
 
-/* x_j - x_i, ones on the diagonal. */
-static tp_value differences(tp_scope *scope, tp_value x, double one)
+/* x_j - x_i, ones on the diagonal (a whole number or a float, as PyTorch's graphs have it). */
+static tp_value differences(tp_scope *scope, tp_value x, tp_value one)
 {
     tp_value down = RUN(unsqueeze, x, tp_int(-1)), across = RUN(unsqueeze, x, tp_int(-2));
     tp_value e = RUN(sub_Tensor, across, down);
-    RUN(fill__Scalar, tp_diagonal_of(scope, e), one == 1 ? tp_int(1) : tp_float(1));
+    RUN(fill__Scalar, tp_diagonal_of(scope, e), one);
     return e;
+}
+
+/* Complex vectors are known up to a phase each; a loss that depends on it has no gradient. The imaginary part of
+ * what V^H gV has on its diagonal must vanish. What cannot be looked at passes. */
+static void refuse_phases(tp_scope *scope, tp_value diagonal, const char *words)
+{
+    if (scope->failed || !tp_is_complex_value(diagonal) || !tp_rule_readable(diagonal.tensor))
+        return;
+    bool graded = tp_self.grad_mode;
+    tp_self.grad_mode = false;
+    tp_value turn = tp_part_of(scope, diagonal, 1);
+    tp_value close = RUN(allclose, turn, RUN(zeros_like, turn), tp_float(1e-2), tp_float(1e-2));
+    tp_self.grad_mode = graded;
+    if (!scope->failed && !tp_as_bool(close))
+        tp_scope_fail(scope, TP_ERR_RUNTIME, words);
 }
 
 /* arg: gL, gV (either may be none), L, V */
@@ -24,9 +39,11 @@ TP_HOOK_D(tp_d_linalg_eigh_backward)
         made = tp_mul_matrices(scope, RUN(mul_Tensor, V, RUN(unsqueeze, gL, tp_int(-2))), adjoint);
     } else if (tp_is_given(gV)) {
         tp_value turn = tp_mul_matrices(scope, tp_adjoint(scope, V), gV);
-        tp_diagonal_of(scope, turn);
+        refuse_phases(scope, tp_diagonal_of(scope, turn),
+                      "linalg_eigh_backward: The eigenvectors in the complex case are specified up to multiplication by e^{i phi}. "
+                      "The specified loss function depends on this quantity, so it is ill-defined.");
         tp_value half = RUN(mul_Scalar, RUN(sub_Tensor, turn, tp_adjoint(scope, turn)), tp_float(0.5));
-        tp_value inner = RUN(div__Tensor, half, differences(scope, L, 1.5));
+        tp_value inner = RUN(div__Tensor, half, differences(scope, L, tp_float(1)));
         if (tp_is_given(gL))
             inner = RUN(diagonal_scatter, inner, gL, tp_int(0), tp_int(-2), tp_int(-1));
         made = tp_mul_matrices(scope, V, tp_mul_matrices(scope, inner, tp_adjoint(scope, V)));
@@ -51,10 +68,14 @@ TP_HOOK_D(tp_d_linalg_eig_backward)
         made = solved(scope, V, RUN(mul_Tensor, RUN(unsqueeze, gL, tp_int(-1)), adjoint));
     } else if (tp_is_given(gV)) {
         tp_value turn = tp_mul_matrices(scope, tp_adjoint(scope, V), gV);
-        tp_value lengths = tp_part_of(scope, tp_diagonal_of(scope, turn), 0);       /* vectors keep their length */
+        tp_value diagonal = tp_diagonal_of(scope, turn);
+        refuse_phases(scope, diagonal,
+                      "linalg_eig_backward: The eigenvectors in the complex case are specified up to multiplication by e^{i phi}. "
+                      "The specified loss function depends on this quantity, so it is ill-defined.");
+        tp_value lengths = tp_part_of(scope, diagonal, 0);                          /* vectors keep their length */
         tp_value kept = RUN(mul_Tensor, V, RUN(unsqueeze, lengths, tp_int(-2)));
         tp_value inner = RUN(sub_Tensor, turn, tp_mul_matrices(scope, tp_adjoint(scope, V), kept));
-        inner = RUN(div__Tensor, inner, differences(scope, scope->failed ? L : tp_scope_conj(scope, L), 1.5));
+        inner = RUN(div__Tensor, inner, differences(scope, scope->failed ? L : tp_scope_conj(scope, L), tp_float(1)));
         if (tp_is_given(gL))
             inner = RUN(diagonal_scatter, inner, gL, tp_int(0), tp_int(-2), tp_int(-1));
         made = solved(scope, V, tp_mul_matrices(scope, inner, tp_adjoint(scope, V)));
@@ -75,7 +96,13 @@ static tp_value svd_core(tp_scope *scope, tp_value gU, tp_value gS, tp_value gVh
         left = skew(scope, tp_mul_matrices(scope, tp_adjoint(scope, U), gU));
     if (tp_is_given(gVh))
         right = skew(scope, tp_mul_matrices(scope, Vh, tp_adjoint(scope, gVh)));
-    tp_value e = differences(scope, RUN(mul_Tensor, S, S), 1);
+    if (complex) {
+        tp_value both = tp_is_given(left) && tp_is_given(right) ? RUN(add_Tensor, left, right) : tp_is_given(left) ? left : right;
+        refuse_phases(scope, tp_diagonal_of(scope, RUN(div_Scalar, both, tp_int(2))),
+                      "svd_backward: The singular vectors in the complex case are specified up to multiplication by e^{i phi}. "
+                      "The specified loss function depends on this phase term, making it ill-defined.");
+    }
+    tp_value e = differences(scope, RUN(mul_Tensor, S, S), tp_int(1));
     if (tp_is_given(left) && tp_is_given(right)) {
         tp_value second = RUN(mul_Tensor, RUN(unsqueeze, S, tp_int(-1)), right);
         tp_value first = RUN(mul_Tensor, left, RUN(unsqueeze, S, tp_int(-2)));

@@ -5,13 +5,13 @@
 #include "ops/copy.h"
 #include "ops/rules/rules.h"
 
-/* ---- quantile(self, q, dim, keepdim, *, interpolation) ---- */
+/* ---- quantile(self, q, dim, keepdim, *, interpolation); nanquantile speaks its words ---- */
 
-static bool check_range(const char *name, tp_value q)
+static bool check_range(tp_value q)
 {
     if (q.tag == TP_FLOAT || q.tag == TP_INT)
         return (tp_as_double(q) >= 0 && tp_as_double(q) <= 1) ||
-               tp_fail_with(TP_ERR_RUNTIME, "quantile() q must be in the range [0, 1] but got {}", 1, (tp_value[]){ q });
+               tp_fail(TP_ERR_RUNTIME, "quantile() q must be in the range [0, 1] but got %g", tp_as_double(q));
     if (q.tag != TP_TENSOR || !tp_rule_readable(q.tensor))
         return true;
     tp_tensor *wide = tp_tensor_new(TP_f64, q.tensor->ndim, q.tensor->size);
@@ -20,13 +20,13 @@ static bool check_range(const char *name, tp_value q)
         tp_copy(wide, q.tensor);
     for (int64_t i = 0; ok && i < wide->numel; i++) {
         double v = ((const double *)tp_tensor_data(wide))[i];
-        ok = (v >= 0 && v <= 1) || tp_fail(TP_ERR_RUNTIME, "%s() q values must be in the range [0, 1]", name);
+        ok = (v >= 0 && v <= 1) || tp_fail(TP_ERR_RUNTIME, "quantile() q values must be in the range [0, 1]");
     }
     tp_tensor_unref(wide);
     return ok;
 }
 
-static bool check_quantile(const char *name, const tp_value *arg)
+static bool check_quantile(const tp_value *arg)
 {
     static const char *const ways[] = { "linear", "lower", "higher", "midpoint", "nearest" };
     const tp_tensor *self = arg[0].tensor, *q = tp_as_tensor(arg[1]);
@@ -35,16 +35,16 @@ static bool check_quantile(const char *name, const tp_value *arg)
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         known |= !strcmp(way, ways[i]);
     if (!self->numel)
-        return tp_fail(TP_ERR_RUNTIME, "%s() input tensor must be non-empty", name);
+        return tp_fail(TP_ERR_RUNTIME, "quantile() input tensor must be non-empty");
     if (q && q->ndim > 1)
-        return tp_fail(TP_ERR_RUNTIME, "%s() q must be a scalar or 1D tensor", name);
+        return tp_fail(TP_ERR_RUNTIME, "quantile() q must be a scalar or 1D tensor");
     if (self->dtype != TP_f32 && self->dtype != TP_f64)
-        return tp_fail(TP_ERR_RUNTIME, "%s() input tensor must be either float or double dtype", name);
+        return tp_fail(TP_ERR_RUNTIME, "quantile() input tensor must be either float or double dtype");
     if (q && q->dtype != self->dtype)
-        return tp_fail(TP_ERR_RUNTIME, "%s() q tensor must be same dtype as the input tensor", name);
+        return tp_fail(TP_ERR_RUNTIME, "quantile() q tensor must be same dtype as the input tensor");
     if (!known)
-        return tp_fail(TP_ERR_RUNTIME, "%s() interpolation must be one of linear, lower, higher, midpoint or nearest, but got %s", name, way);
-    return check_range(name, arg[1]);
+        return tp_fail(TP_ERR_RUNTIME, "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got %s", way);
+    return check_range(arg[1]);
 }
 
 /* The rows to choose from, sorted, with the dims of the result and the row last. */
@@ -100,7 +100,7 @@ static bool quantile(const tp_value *arg, bool skip_nan, tp_value *result)
 {
     tp_scope s = { 0 };
     const char *way = arg[4].string->text;
-    if (!check_quantile(skip_nan ? "nanquantile" : "quantile", arg))
+    if (!check_quantile(arg))
         return false;
     tp_value integers = tp_of_dtype(TP_i64), back = tp_int(-1), q = arg[1];
     if (q.tag != TP_TENSOR)

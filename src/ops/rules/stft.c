@@ -52,7 +52,7 @@ static bool check_stft(const tp_value *arg, const tp_tensor *x, const sliding *w
 {
     const tp_tensor *window = tp_as_tensor(arg[4]);
     char call[512], head[64], before[128], after[160];
-    snprintf(head, sizeof head, "stft(torch.%s", tp_dtypes[x->dtype].legacy);
+    snprintf(head, sizeof head, x->dtype == TP_b8 ? "stft(CPUBoolType" : "stft(torch.%s", tp_dtypes[x->dtype].legacy);
     snprintf(before, sizeof before, "n_fft=%lld, hop_length=%lld, win_length=%lld", LL(w->n_fft), LL(w->hop), LL(w->length));
     snprintf(after, sizeof after, "normalized=%d, onesided=%s, return_complex=%s, align_to_window=%s", tp_as_bool(arg[7]), show_flag(arg[8]),
              show_flag(arg[9]), show_flag(arg[10]));
@@ -121,7 +121,7 @@ TP_HOOK_D(tp_d_stft)
     tp_value shape = centred(&s, arg[4], x.tensor, w.length, w.n_fft), last = tp_int(2), dims = tp_scope_list(&s, 1, &last);
     if (s.failed)
         return tp_scope_end(&s);
-    int64_t frames = 1 + (x.tensor->size[1] - w.n_fft) / w.hop;
+    int64_t frames = 1 + (tp_sym_fixed(tp_tensor_sym_size(x.tensor, 1), &s.failed) - w.n_fft) / w.hop;     /* a trace is for this length */
     tp_value size[3] = { tp_of_sym(tp_tensor_sym_size(x.tensor, 0)), tp_int(frames), tp_int(w.n_fft) };
     tp_value stride[3] = { tp_int(x.tensor->stride[0]), tp_int(w.hop * x.tensor->stride[1]), tp_int(x.tensor->stride[1]) };
     x = CALL(as_strided, x, tp_scope_list(&s, 3, size), tp_scope_list(&s, 3, stride));

@@ -1,5 +1,6 @@
 """There is no CUDA in Taper: questions are answered, work is refused."""
-from . import _C
+from .. import _C
+from . import amp
 
 
 def is_available():

@@ -1,0 +1,107 @@
+"""torch.sym_*: arithmetic on sizes that may be symbolic, in words that a graph can record."""
+import builtins
+import math
+
+from ._C import SymBool, SymFloat, SymInt
+
+
+def _recorded(function):
+    """A proxy among the arguments records the call instead."""
+    import functools
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        if all(type(arg) in _PLAIN for arg in args):
+            return function(*args, **kwargs)
+        from .overrides import handle_torch_function, has_torch_function
+
+        if has_torch_function(args):
+            return handle_torch_function(call, args, *args, **kwargs)
+        return function(*args, **kwargs)
+
+    return call
+
+
+_PLAIN = (int, float, bool, SymInt, SymFloat, SymBool, list, tuple)
+
+
+@_recorded
+def sym_int(a):
+    """int(a), rounded towards zero."""
+    if isinstance(a, SymInt):
+        return a
+    return math.trunc(a) if isinstance(a, SymFloat) else builtins.int(a)
+
+
+@_recorded
+def sym_float(a):
+    if isinstance(a, SymFloat):
+        return a
+    return a.__sym_float__() if hasattr(a, "__sym_float__") else builtins.float(a)
+
+
+@_recorded
+def sym_not(a):
+    return ~a if isinstance(a, SymBool) else not a
+
+
+def _extreme(name, choose, a, b):
+    if isinstance(a, (SymInt, SymFloat)):
+        return getattr(a, name)(b)
+    if isinstance(b, (SymInt, SymFloat)):
+        return getattr(b, name)(a)
+    for one in (a, b):
+        if not (isinstance(one, (builtins.int, builtins.float)) or hasattr(one, "dtype") and type(one).__module__ == "numpy"):
+            raise AssertionError(f"expected a number, got {type(one)}")
+    either = isinstance(a, builtins.float) or isinstance(b, builtins.float)
+    return builtins.float(choose(a, b)) if either else choose(a, b)
+
+
+@_recorded
+def sym_max(a, b):
+    return _extreme("__sym_max__", max, a, b)
+
+
+@_recorded
+def sym_min(a, b):
+    return _extreme("__sym_min__", min, a, b)
+
+
+@_recorded
+def sym_ite(b, t, f):
+    """t if b else f; a condition that is not known is decided, and so guarded."""
+    if not isinstance(b, (SymBool, builtins.bool)):
+        raise AssertionError(f"expected SymBool or bool, got {type(b)}")
+    if type(t) is not type(f):
+        raise AssertionError(f"type mismatch: {type(t)} vs {type(f)}")
+    return t if b else f
+
+
+@_recorded
+def sym_sum(args):
+    return sum(args)
+
+
+@_recorded
+def sym_sqrt(a):
+    if isinstance(a, (SymInt, SymFloat)):
+        return sym_float(a) ** 0.5
+    return math.sqrt(a)
+
+
+def sym_fresh_size(expr):
+    return expr
+
+
+def _constrain(size, min, max):
+    low, high = 0 if min is None else min, 2 ** 63 - 1 if max is None else max
+    if not low <= size <= high:
+        raise RuntimeError(f"Invalid value range for {size} between [{low}, {high}].")
+
+
+def sym_constrain_range(size, *, min=None, max=None):
+    _constrain(size, -2 ** 63 if min is None else min, max)
+
+
+def sym_constrain_range_for_size(size, *, min=None, max=None):
+    _constrain(size, min, max)
