@@ -12,7 +12,8 @@
 #include "kernels/each.h"
 #include "kernels/fft_plan.h"
 
-enum { SHORT = 32, SIDE = 16, MOST_SIDE_ELEMENTS = 32768 };
+/* APART: elements between the arrays of scratch, so that powers of two do not share the sets of the cache. */
+enum { SHORT = 32, SIDE = 16, MOST_SIDE_ELEMENTS = 32768, APART = 80 };
 
 typedef enum kind { COMPLEX, FROM_REAL, FROM_REAL_MIRRORED, TO_REAL } kind;
 
@@ -260,7 +261,7 @@ static bool transform(const tp_tensor *from, tp_tensor *to, int dim, kind how, b
     }
     int64_t last = w.ndim ? w.size[w.ndim - 1] : 1, units = w.count / last * ((last + w.side - 1) / w.side);
     w.chunks = tp_chunks_of(units, w.n * w.side * 4);
-    w.room = (tp_fft_room(w.plan) * w.side + 15) & ~(int64_t)15;
+    w.room = ((tp_fft_room(w.plan) * w.side + 15) & ~(int64_t)15) + APART;
     w.scratch_bytes = ((size_t)w.room * 4 + (size_t)w.n * 2 + 32) * (size_t)width;
     bool ok = tp_each_run(w.chunks, 1, chunk, &w);
     tp_fft_give(w.plan);

@@ -3,12 +3,15 @@
 
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
+#define INLINE static inline __attribute__((always_inline)) void
 
 #define T float
+#define PLACE int32_t
 #define NAME(x) CAT(x, _f32)
 #include "kernels/fft_kernels.inc"
 
 #define T double
+#define PLACE int64_t
 #define NAME(x) CAT(x, _f64)
 #include "kernels/fft_kernels.inc"
 
