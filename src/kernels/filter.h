@@ -33,4 +33,12 @@ static inline uint32_t tp_key_of_f32(float f)
     return f != f ? UINT32_MAX : some;
 }
 
+static inline uint64_t tp_key_of_f64(double f)
+{
+    uint64_t u;
+    f = f == 0 ? 0 : f;
+    __builtin_memcpy(&u, &f, 8);
+    return f != f ? UINT64_MAX : u >> 63 ? ~u : u | (uint64_t)1 << 63;
+}
+
 #endif

@@ -3,26 +3,12 @@
 
 #include <string.h>
 
+#include "kernels/filter.h"
+
 enum { SHORT = 32, DIGITS = 256 };
 
 /* ---- keys ---- */
 static uint64_t key_of_signed(int64_t v) { return (uint64_t)v ^ (uint64_t)1 << 63; }
-
-static uint64_t key_of_f32(float f)
-{
-    uint32_t u;
-    f = f == 0 ? 0 : f;
-    memcpy(&u, &f, 4);
-    return f != f ? UINT32_MAX : u >> 31 ? ~u : u | 0x80000000u;
-}
-
-static uint64_t key_of_f64(double f)
-{
-    uint64_t u;
-    f = f == 0 ? 0 : f;
-    memcpy(&u, &f, 8);
-    return f != f ? UINT64_MAX : u >> 63 ? ~u : u | (uint64_t)1 << 63;
-}
 
 void tp_keys_read(tp_dtype d, int64_t n, const char *from, int64_t step, bool descending, tp_key *out)
 {
@@ -40,10 +26,10 @@ void tp_keys_read(tp_dtype d, int64_t n, const char *from, int64_t step, bool de
     case TP_i16:  KEYS(int16_t, key_of_signed(v));
     case TP_i32:  KEYS(int32_t, key_of_signed(v));
     case TP_i64:  KEYS(int64_t, key_of_signed(v));
-    case TP_f16:  KEYS(uint16_t, key_of_f32(tp_half_to_float(v)));
-    case TP_bf16: KEYS(uint16_t, key_of_f32(tp_bfloat_to_float(v)));
-    case TP_f32:  KEYS(float, key_of_f32(v));
-    default:      KEYS(double, key_of_f64(v));
+    case TP_f16:  KEYS(uint16_t, tp_key_of_f32(tp_half_to_float(v)));
+    case TP_bf16: KEYS(uint16_t, tp_key_of_f32(tp_bfloat_to_float(v)));
+    case TP_f32:  KEYS(float, tp_key_of_f32(v));
+    default:      KEYS(double, tp_key_of_f64(v));
     }
 #undef KEYS
 }

@@ -26,14 +26,6 @@ typedef struct work {
 } work;
 
 /* ---- keys ---- */
-static inline uint64_t key_of_f64(double f)
-{
-    uint64_t u;
-    f = f == 0 ? 0 : f;
-    memcpy(&u, &f, 8);
-    return f != f ? UINT64_MAX : u >> 63 ? ~u : u | (uint64_t)1 << 63;
-}
-
 /* The keys of n elements, and how many of them are at most `bound`. */
 #define KEYS(T, expression)                                             \
     for (int64_t i = 0; i < n; i++, from += step) {                     \
@@ -68,7 +60,7 @@ static int64_t read_keys_64(tp_dtype d, int64_t n, const char *from, int64_t ste
     uint64_t flip = descending ? UINT64_MAX : 0, high = (uint64_t)1 << 63;
     switch (d) {
     case TP_i64:  KEYS(int64_t, (uint64_t)v ^ high);
-    default:      KEYS(double, key_of_f64(v));
+    default:      KEYS(double, tp_key_of_f64(v));
     }
     return within;
 }
