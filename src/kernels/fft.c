@@ -149,12 +149,8 @@ static void line_to_real(const lines *w, const char *from, char *to, tp_fft_pair
             ((T *)dense)[i] = ((const T *)made.re)[i] * (T)w->scale;
         );
     } else {
-        const char *packed = from;
-        if (w->from_step != 2 * (int64_t)width) {
-            gather(half + 1, 2 * width, from, w->from_step, line);
-            packed = line;
-        }
-        w->plan->kernels->pack(half, packed, w->plan->root, x);
+        read_complex(w, half + 1, from, y);
+        w->plan->kernels->pack(half, y, w->plan->root, x);
         tp_fft_pair made = exchanged(tp_fft_run(w->plan->inner, exchanged(x, true), exchanged(y, true)), true);
         w->plan->kernels->join(half, made, w->scale, dense);
     }

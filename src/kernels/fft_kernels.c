@@ -7,11 +7,15 @@
 
 #define T float
 #define PLACE int32_t
+#define SQUARE_LANES 8
+#define LIST_LANES(f, d) f(0, d), f(1, d), f(2, d), f(3, d), f(4, d), f(5, d), f(6, d), f(7, d)
 #define NAME(x) CAT(x, _f32)
 #include "kernels/fft_kernels.inc"
 
 #define T double
 #define PLACE int64_t
+#define SQUARE_LANES 4
+#define LIST_LANES(f, d) f(0, d), f(1, d), f(2, d), f(3, d)
 #define NAME(x) CAT(x, _f64)
 #include "kernels/fft_kernels.inc"
 

@@ -66,6 +66,12 @@ def test_sizes_of_data_may_be_shared(generate):
     assert "out[0].unknown = true;" in c and "out[1].unknown = true;" in c
 
 
+def test_an_order_of_dims_may_come_from_c(generate):
+    text = generate("op f(Tensor self, int[] dim) -> Tensor\n    like opaque\n    result = tensor(self.dtype, self.sizes(), order c tp_s_order)\n"
+                    "    kernel tp_k_f\n")
+    assert text.count("tp_s_order(arg, &") == 2 and "tp_geometry_order(&out[0], &" in text and "tp_sym_geometry_order(&out[0], &" in text
+
+
 def test_a_check_in_c_takes_values(generate):
     text = generate("op f(Tensor self, Scalar? low=None) -> Tensor\n    like    pointwise promote(self)\n"
                     "    check   c tp_c_converts(low, self.dtype)\n    check   c tp_c_f\n    expr    self\n")
