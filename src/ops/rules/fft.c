@@ -111,6 +111,8 @@ static tp_value resized(tp_scope *scope, tp_value x, int count, const int64_t *d
         bool stays = size[i].tag == TP_NONE || (size[i].tag == TP_INT && size[i].i == -1);
         tp_sym have = tp_tensor_sym_size(x.tensor, (int)dim[i]);
         tp_sym want = stays ? have : tp_syms_read(tp_scope_list(scope, 1, &size[i]), 0, &scope->failed).item[0];
+        if (scope->failed)
+            break;
         if (tp_guard(tp_sym_lt(want, tp_sym_int(1)), &scope->failed)) {
             (void)tp_fail(TP_ERR_RUNTIME, "Invalid number of data points (%lld) specified", LL(stays ? 0 : tp_as_int(size[i])));
             scope->failed = true;
