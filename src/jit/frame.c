@@ -310,6 +310,8 @@ static bool finish_outputs(frame *f)
     tp_jit_type *tuple = ok ? tp_jit_tuple_new(type, count) : NULL;
     tp_node *made = tuple ? tp_jit_prim(g, &f->names, "prim::TupleConstruct", item, count, 0, tp_jit_type_ref(tuple)) : NULL;
     ok = made && tp_jit_output(g, made) && tp_jit_retype(f->call, tp_jit_type_ref(tuple));
+    if (!ok)
+        tp_jit_type_unref(tuple);
     tp_node *old = set_after(outer, f->call);
     tp_node *unpack = ok ? tp_jit_frame_several(f->parent, tp_jit_prim(outer, &f->parent->names, "prim::TupleUnpack",
                                                                        (tp_value[]){ tp_of_node(f->call) }, 1, 0, tuple), count) : NULL;

@@ -186,7 +186,7 @@ static tp_fft_plan *make(block *b, int64_t n, bool single, bool real)
         for (int64_t k = 0; b->base && k < n / 2; k++)
             put_unit(p->root, k, k, n, single);
         p->inner = make(b, n / 2, single, false);
-        return room;
+        return p->inner ? room : NULL;
     }
     if (!factor(n, &p->whole)) {
         p->whole.count = 0;

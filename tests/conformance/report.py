@@ -57,15 +57,18 @@ def row(record):
 
 
 def write_page(path, records):
-    """Rewrite the table, keeping the rows of files that were not run. No dates: same results, same page."""
-    rows = {}
+    """Rewrite the table, keeping the rows of files that were not run and the sections below it. No dates: same results, same page."""
+    rows, below = {}, ""
     if os.path.exists(path):
         with open(path, encoding="utf-8") as page:
-            table = [line.strip("|\n ").split(" | ") for line in page if line.startswith("| test_")]
+            text = page.read()
+        table = [line.strip("|\n ").split(" | ") for line in text.splitlines() if line.startswith("| test_")]
         rows = {cells[0]: cells for cells in table if len(cells) == len(HEAD)}
+        below = text[text.index("\n## "):] if "\n## " in text else ""
     rows.update((record["file"], row(record)) for record in records)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as page:
         page.write(TITLE + "\n")
         for cells in [HEAD, ["---"] * len(HEAD)] + [rows[file] for file in sorted(rows)]:
             page.write("| " + " | ".join(map(str, cells)) + " |\n")
+        page.write(below)
