@@ -118,12 +118,10 @@ static void line_from_real(const lines *w, const char *from, char *to, tp_fft_pa
         memset(x.im, 0, (size_t)w->n * width);
         write_complex(w, half + 1, tp_fft_run(w->plan, x, y), to);
     } else {
-        bool apart = w->to_step != 2 * (int64_t)width;
         w->plan->kernels->split(half, dense, x);
-        tp_fft_pair z = tp_fft_run(w->plan->inner, x, y);
-        w->plan->kernels->unpack(half, z, w->plan->root, w->scale, apart ? line : to);
-        if (apart)
-            scatter(half + 1, 2 * width, line, to, w->to_step);
+        tp_fft_pair z = tp_fft_run(w->plan->inner, x, y), made = z.re == x.re ? y : x;
+        w->plan->kernels->unpack(half, z, w->plan->root, made);
+        write_complex(w, half + 1, made, to);
     }
     if (w->kind == FROM_REAL_MIRRORED)
         mirror(w, to);

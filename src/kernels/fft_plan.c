@@ -123,6 +123,15 @@ static void put_unit(tp_fft_pair to, int64_t i, int64_t k, int64_t n, bool singl
 
 static tp_fft_plan *make(block *b, int64_t n, bool single, bool real);
 
+/* Those of the instruction set in use now: tests change it. */
+static void use_kernels(tp_fft_plan *p)
+{
+    static const tp_fft_set *const sets[] = { &tp_fft_set_plain, &tp_fft_set_avx2, &tp_fft_set_avx512 };
+    const tp_fft_set *set = sets[tp_the_runtime.instruction_set];
+    for (; p; p = p->inner)
+        p->kernels = p->single ? &set->f32 : &set->f64;
+}
+
 /* X[k] = chirp[k] (x chirp * 1/chirp)[k]: a convolution of length 2n - 1, done in a circle of a power of two. */
 static bool make_bluestein(block *b, tp_fft_plan *p)
 {
@@ -171,9 +180,7 @@ static tp_fft_plan *make(block *b, int64_t n, bool single, bool real)
     p->n = n;
     p->single = single;
     p->real = real;
-    const tp_fft_set *const sets[] = { &tp_fft_set_plain, &tp_fft_set_avx2, &tp_fft_set_avx512 };
-    const tp_fft_set *set = sets[tp_the_runtime.instruction_set];
-    p->kernels = single ? &set->f32 : &set->f64;
+    use_kernels(p);
     if (real && n % 2 == 0) {
         p->root = take_pair(b, n / 2, single);
         for (int64_t k = 0; b->base && k < n / 2; k++)
@@ -212,8 +219,10 @@ static _Atomic(void *) *slot_of(int64_t n, bool single, bool real)
 tp_fft_plan *tp_fft_take(int64_t n, bool single, bool real)
 {
     tp_fft_plan *cached = atomic_exchange(slot_of(n, single, real), NULL);
-    if (cached && cached->n == n && cached->single == single && cached->real == real)
+    if (cached && cached->n == n && cached->single == single && cached->real == real) {
+        use_kernels(cached);
         return cached;
+    }
     tp_free(cached);
     block b = { 0 };
     (void)make(&b, n, single, real);

@@ -27,7 +27,7 @@ typedef struct tp_fft_kernels {
     /* to = a * b, element by element. */
     void (*multiply)(int64_t n, tp_fft_pair a, tp_fft_pair b, tp_fft_pair to);
     /* Between a transform of n/2 pairs of real numbers and the n/2 + 1 coefficients of the n numbers; root: exp(-2 pi i k / n). */
-    void (*unpack)(int64_t half, tp_fft_pair z, tp_fft_pair root, double scale, void *to);
+    void (*unpack)(int64_t half, tp_fft_pair z, tp_fft_pair root, tp_fft_pair to);
     void (*pack)(int64_t half, tp_fft_pair from, tp_fft_pair root, tp_fft_pair z);
 } tp_fft_kernels;
 

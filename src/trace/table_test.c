@@ -365,6 +365,7 @@ static void use_machine(tp_isa isa, int threads)
     static const tp_gemm_set *const gemm[] = { &tp_gemm_set_plain, &tp_gemm_set_avx2, &tp_gemm_set_avx512 };
     tp_the_runtime.tile = tp_tile_set_of(isa);
     tp_the_runtime.gemm = gemm[isa];
+    tp_the_runtime.instruction_set = isa;
     tp_pool_set_threads(threads);
 }
 
