@@ -73,6 +73,7 @@ tp_syms tp_syms_read(tp_value v, int want, bool *bad)
 {
     tp_syms l;
     l.count = 0;
+    l.item[0] = tp_sym_int(0);          /* for who reads one item of a list that could not be made */
     if (v.tag == TP_NONE)
         return l;
     if (v.tag != TP_LIST && v.tag != TP_TUPLE) {
