@@ -488,6 +488,17 @@ static bool open_composite(const tp_op *op, const tp_value *arg, tp_value *resul
     return ok;
 }
 
+/* What an op writes behind its schema's back (running statistics) takes no gradient, nor may it be asked for one: the write would
+ * go unrecorded. */
+static bool statistics_are_plain(const tp_op *op, const tp_value *arg)
+{
+    for (uint64_t left = tp_self.grad_mode ? op->hidden_writes & ~op->differentiable : 0; left; left &= left - 1)
+        if (wants_gradient(arg[__builtin_ctzll(left)]))
+            return tp_fail(TP_ERR_RUNTIME, "The function '%s' is not differentiable with respect to argument '%s'. This input cannot have requires_grad True.",
+                           op->name, op->arg[__builtin_ctzll(left)].name);
+    return true;
+}
+
 static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     if (op->kind == TP_LIKE_COMPOSITE && op->open)
@@ -495,6 +506,8 @@ static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
 
     if (op->variant == TP_INPLACE && op->kind == TP_LIKE_VIEW && !op->differentiable)       /* detach_ */
         return tp_forget_history(arg[0].tensor) && tp_call_below(TP_LAYER_GRAD, op, arg, result);
+    if (!statistics_are_plain(op, arg))
+        return false;
     bool recording = wants_record(formula_of(op), arg);
     bool writes = op->variant != TP_FUNCTIONAL;
     if (writes && !before_writes(op, arg, recording))

@@ -49,7 +49,7 @@ double tp_chebyshev_t(double x, double n)
 double tp_chebyshev_u(double x, double n)
 {
     int64_t d = degree(n);
-    return d > LONG && fabs(x) < 1 ? sin((double)(d + 1) * acos(x)) / sin(acos(x)) : climb(CHEBYSHEV, x, d, 1, 2 * x);
+    return d > LONG && fabs(x) < 1 ? sin(((double)d + 1) * acos(x)) / sin(acos(x)) : climb(CHEBYSHEV, x, d, 1, 2 * x);
 }
 
 double tp_chebyshev_v(double x, double n)
