@@ -54,7 +54,7 @@ from ._settings import (  # noqa: E402
 )
 from ._symbolic import (  # noqa: E402
     sym_constrain_range, sym_constrain_range_for_size, sym_float, sym_fresh_size, sym_int, sym_ite, sym_max, sym_min, sym_not, sym_sqrt,
-    sym_sum,
+    sym_sum, _sym_sqrt, _sym_cos, _sym_cosh, _sym_sin, _sym_sinh, _sym_tan, _sym_tanh, _sym_asin, _sym_acos, _sym_atan, _sym_log2,
 )
 from ._streams import Event, Stream, get_device_module  # noqa: E402
 from ._autocast import (  # noqa: E402
