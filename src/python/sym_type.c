@@ -271,7 +271,12 @@ static PyObject *sym_float(PyObject *self)
 static PyObject *sym_repr(PyObject *self)
 {
     tp_text text = { 0 };
-    tp_sym_print(tp_sym_simplify(word_of(self)), &text);
+    tp_sym plain = tp_sym_simplify(word_of(self));
+    if (tp_sym_is_failed(plain)) {          /* a divisor has become zero, say: it stays as it was written */
+        tp_error_clear();
+        plain = word_of(self);
+    }
+    tp_sym_print(plain, &text);
     PyObject *made = text.failed ? PyErr_NoMemory() : PyUnicode_FromString(tp_text_read(&text));
     tp_text_fini(&text);
     return made;
