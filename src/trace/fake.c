@@ -162,9 +162,25 @@ static bool hints(int n, const tp_sym *word, int64_t *out)
     return true;
 }
 
+/* A tensor of this size exists where the program goes on: the size is none below zero. */
+static bool note_sizes(const tp_sym_geometry *g)
+{
+    for (int i = 0; i < g->ndim; i++) {
+        const tp_symbol *s = tp_sym_is_symbol(g->size[i]) ? tp_symbol_of(g->size[i]) : NULL;
+        if (!s || s->kind != TP_SYMBOL_UNBACKED)
+            continue;
+        tp_symbol_set_size_like(g->size[i]);
+        if (s->range.low < 0 && !tp_symbol_narrow(g->size[i], (tp_range){ 0, INT64_MAX }))
+            return false;
+    }
+    return true;
+}
+
 static tp_tensor *from_symbolic(const tp_sym_geometry *g, const tp_tensor *view_of)
 {
     int64_t size[TP_MAX_DIMS], stride[TP_MAX_DIMS], offset = 0;
+    if (!note_sizes(g))
+        return NULL;
     hints(g->ndim, g->size, size);
     hints(g->ndim, g->stride, stride);
     if (view_of)
