@@ -1,0 +1,125 @@
+/* level.c - wrappers of the transform stack. */
+#include "trace/level.h"
+
+#include "base/alloc.h"
+
+enum { KEY = 1u << TP_LAYER_TRANSFORM };
+
+/* ---- the level ---- */
+void tp_level_init(tp_level *l, tp_level_call *call)
+{
+    l->mount.call = call;
+    l->id = atomic_fetch_add(&tp_the_runtime.sequence, 1);
+}
+
+void tp_level_enter(tp_level *l)
+{
+    tp_mount_push(&l->mount, TP_LAYER_TRANSFORM);
+    l->outer_mode = tp_self.grad_mode;
+}
+
+void tp_level_leave(tp_level *l)
+{
+    tp_mount_pop(&l->mount);
+    tp_self.grad_mode = l->outer_mode;
+}
+
+static bool open_here(const tp_op *op, const tp_value *arg, tp_value *result, void *user)
+{
+    (void)user;
+    return tp_call_open(op, arg, result);
+}
+
+bool tp_level_open(tp_level *l, const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    return tp_mount_reopen(&l->mount, open_here, op, arg, result, NULL);
+}
+
+/* ---- wrappers ---- */
+static void wrapped_free(void *self)
+{
+    tp_wrapped *w = self;
+    tp_tensor_unref(w->inner);
+    if (w->tangent)
+        tp_tensor_unref(w->tangent);
+    tp_free(w);
+}
+
+static void *wrapped_copy(const void *self)
+{
+    const tp_wrapped *from = self;
+    tp_wrapped *w = tp_alloc(sizeof *w);
+    if (!w)
+        return NULL;
+    *w = *from;
+    tp_tensor_ref(w->inner);
+    if (w->tangent)
+        tp_tensor_ref(w->tangent);
+    return w;
+}
+
+tp_wrapped *tp_wrapped_at(const tp_level *l, const tp_tensor *t)
+{
+    tp_wrapped *w = t->extra;
+    return w && w->attached.free == wrapped_free && w->level == l->id ? w : NULL;
+}
+
+tp_tensor *tp_level_wrap(const tp_level *l, tp_tensor *face, tp_tensor *inner, tp_tensor *tangent)
+{
+    tp_wrapped *w = tp_alloc(sizeof *w);
+    if (!w) {
+        tp_tensor_unref(face);
+        return NULL;
+    }
+    if (face->extra)            /* what an alias has of `inner` is the business of the levels below */
+        ((tp_attached *)face->extra)->free(face->extra);
+    *w = (tp_wrapped){ .attached = { wrapped_free, wrapped_copy }, .level = l->id, .inner = tp_tensor_ref(inner),
+                       .tangent = tangent ? tp_tensor_ref(tangent) : NULL };
+    face->extra = w;
+    face->keys |= KEY | (inner->keys & TP_KEY_NUMBER);
+    return face;
+}
+
+tp_tensor *tp_level_unwrap(const tp_level *l, tp_tensor *t)
+{
+    const tp_wrapped *w = tp_wrapped_at(l, t);
+    return tp_tensor_ref(w ? w->inner : t);
+}
+
+/* ---- values ---- */
+static bool map_value(const tp_level *l, tp_level_map *map, tp_value v, tp_value *out)
+{
+    *out = tp_none();
+    if (v.tag == TP_TENSOR) {
+        tp_tensor *t = map(l, v.tensor);
+        if (t)
+            *out = tp_of_tensor(t);
+        return t != NULL;
+    }
+    bool tensors = false;
+    for (uint32_t i = 0; v.tag == TP_LIST && i < v.list->count; i++)
+        tensors |= v.list->item[i].tag == TP_TENSOR;
+    if (!tensors) {
+        *out = tp_value_ref(v);
+        return out->tag == v.tag;
+    }
+    tp_list *all = tp_list_new(v.list->count);
+    bool ok = all != NULL;
+    for (uint32_t i = 0; ok && i < all->count; i++)
+        ok = map_value(l, map, v.list->item[i], &all->item[i]);
+    if (ok)
+        *out = tp_of_list(all);
+    else if (all)
+        tp_value_unref(tp_of_list(all));
+    return ok;
+}
+
+bool tp_level_map_values(const tp_level *l, tp_level_map *map, const tp_value *from, int count, tp_value *to)
+{
+    for (int i = 0; i < count; i++)
+        if (!map_value(l, map, from[i], &to[i])) {
+            tp_values_unref(to, (size_t)i);
+            return false;
+        }
+    return true;
+}
