@@ -503,6 +503,8 @@ static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     if (op->kind == TP_LIKE_COMPOSITE && op->open)
         return open_composite(op, arg, result);
+    if (op->flags & TP_OP_RUNTIME)      /* without a way of its own, the ops its kernel calls are recorded */
+        return op->autograd ? op->autograd(op, arg, result) : tp_call_past(TP_LAYER_GRAD, op, arg, result);
 
     if (op->variant == TP_INPLACE && op->kind == TP_LIKE_VIEW && !op->differentiable)       /* detach_ */
         return tp_forget_history(arg[0].tensor) && tp_call_below(TP_LAYER_GRAD, op, arg, result);

@@ -53,6 +53,7 @@ enum {                          /* tp_op.flags */
     TP_OP_NN = 1 << 8,          /* face: _C._nn.NAME; fft_…, linalg_…, special_…: _C._fft.NAME and so on */
     TP_OP_NUMBERS = 1 << 9,     /* some Tensor slot accepts numbers */
     TP_OP_RUNTIME = 1 << 10,    /* defined at run time */
+    TP_OP_UNALIASED = 1 << 11,  /* of those: a result may share memory with no argument and no other result */
 };
 
 /* ---- element-wise ops ---- */
@@ -195,6 +196,7 @@ struct tp_op {
     tp_vmap_fn      *vmap;
     tp_inverse_fn   *inverse;
     tp_onnx_fn      *onnx;                  /* NULL: through its tile program or its decomposition */
+    tp_run_fn *autograd;                    /* run-time ops: their own way through autograd, may be NULL */
     void *user;                             /* run-time ops: what python/ keeps for its kernels, else NULL */
     const struct tp_try *tries;             /* sample rows */
     uint16_t try_count;
