@@ -167,6 +167,7 @@ struct tp_op {
     uint8_t  autocast;                      /* tp_autocast */
     uint8_t  save_count;
     uint8_t  functional_map[2];             /* hidden writes: see `functional` */
+    uint8_t  try_count;
     uint32_t flags;                         /* TP_OP_… */
     uint32_t layers;                        /* layers that see every call of this op: grad for views and writers */
     uint64_t differentiable;                /* arguments that get a gradient */
@@ -197,7 +198,6 @@ struct tp_op {
     tp_onnx_fn      *onnx;                  /* NULL: through its tile program or its decomposition */
     void *user;                             /* run-time ops: what python/ keeps for its kernels, else NULL */
     const struct tp_try *tries;             /* sample rows */
-    uint16_t try_count;
 };
 
 /* "aten::add.Tensor", for messages. The buffer is the caller's. */
