@@ -168,6 +168,7 @@ struct tp_op {
     uint8_t  autocast;                      /* tp_autocast */
     uint8_t  save_count;
     uint8_t  functional_map[2];             /* hidden writes: see `functional` */
+    uint8_t  try_count;
     uint32_t flags;                         /* TP_OP_… */
     uint32_t layers;                        /* layers that see every call of this op: grad for views and writers */
     uint64_t differentiable;                /* arguments that get a gradient */
@@ -199,7 +200,6 @@ struct tp_op {
     tp_run_fn *autograd;                    /* run-time ops: their own way through autograd, may be NULL */
     void *user;                             /* run-time ops: what python/ keeps for its kernels, else NULL */
     const struct tp_try *tries;             /* sample rows */
-    uint16_t try_count;
 };
 
 /* "aten::add.Tensor", for messages. The buffer is the caller's. */

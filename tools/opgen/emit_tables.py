@@ -24,6 +24,7 @@ class Tables:
         self.world, self.prims = world, prims
         self.constants, self.constant_text = {}, []
         self.known_rows, self.table_of = {}, {}     # rows -> table that begins with them; (op, "arg" or "result") -> its table
+        self.known_samples = {}                     # samples of a try row -> their table
 
     # ---- defaults ----
     def fallback(self, arg):
@@ -108,7 +109,7 @@ class Tables:
 
     # ---- try rows ----
     def tries(self, op):
-        """Tables of sample rows; rows for arguments that this variant of the entry does not take as such are kept."""
+        """Tables of sample rows, a table for rows alike; rows for arguments that this variant of the entry does not take as such are kept."""
         model, out, lines = op.entry, [], []
         for n, rows in enumerate(model.tries):
             made = []
@@ -119,11 +120,11 @@ class Tables:
                 kept = [s for s in samples if not (name in model.scalar_of and s[0] != "literal")]
                 if not kept:
                     continue
-                table = f"{op.symbol}_try{n}_{name}"
-                out.append(f"static const tp_sample {table}[] = {{")
-                out += [f"    {self.sample(s, model.schema.args[i].type)}," for s in kept]
-                out.append("};")
-                made.append(f"{{ .arg = {i}, .sample_count = {len(kept)}, .sample = {table} }}")
+                given = tuple(f"    {self.sample(s, model.schema.args[i].type)}," for s in kept)
+                if given not in self.known_samples:
+                    table = self.known_samples[given] = f"{op.symbol}_try{n}_{name}"
+                    out += [f"static const tp_sample {table}[] = {{", *given, "};"]
+                made.append(f"{{ .arg = {i}, .sample_count = {len(kept)}, .sample = {self.known_samples[given]} }}")
             out.append(f"static const tp_try_row {op.symbol}_rows{n}[] = {{")
             out += [f"    {row}," for row in made]
             out.append("};")
