@@ -89,7 +89,7 @@ static bool usable(const op_set *set, const tp_op *op, const tp_op *const *all, 
 static bool add_parameter(signature *s, int arg, bool rename)
 {
     const char *name = s->op->arg[arg].name;
-    if (rename && strcmp(name, "self") == 0)
+    if (rename && strcmp(name, "self") == 0 && !s->op->arg[arg].list)
         name = "input";
     s->order[s->count] = (uint8_t)arg;
     return (s->name[s->count++] = PyUnicode_InternFromString(name)) != NULL;

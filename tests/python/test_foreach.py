@@ -19,7 +19,7 @@ def test_of_one(name):
     wanted = [getattr(torch, name)(x) for x in a]
     assert all(torch.equal(x, y) for x, y in zip(getattr(torch, f"_foreach_{name}")(a), wanted))
     if hasattr(torch, f"_foreach_{name}_"):
-        getattr(torch, f"_foreach_{name}_")(a)
+        assert getattr(torch, f"_foreach_{name}_")(a) is a
         assert all(torch.equal(x, y) for x, y in zip(a, wanted))
 
 
@@ -63,3 +63,10 @@ def test_mistakes(call, words):
     with pytest.raises(RuntimeError) as error:
         call(lists()[0])
     assert str(error.value) == words
+
+
+def test_what_in_place_forms_give():
+    a, _ = lists()
+    assert torch._foreach_add_(self=a, scalar=1.0) is a and torch.ops.aten._foreach_add_(a, 1.0) is None
+    pair = tuple(a)
+    assert torch._foreach_zero_(pair) is pair and not any(x.any() for x in a)
