@@ -1056,3 +1056,10 @@ def test_grouped_mm(a, b, offs):
         assert torch.allclose(one, other, atol=1e-3)
     with pytest.raises(RuntimeError, match="Offsets have to be int32"):
         torch.nn.functional.grouped_mm(a, b, offs=torch.tensor(offs))
+
+
+def test_losses_called_directly():
+    """As functions without a reduction they are not reduced, as ops they are."""
+    x, y = torch.tensor([1.0, 2.0]), torch.tensor([0.0, 4.0])
+    assert torch._C._nn.mse_loss(x, y).tolist() == [1, 4] and torch.ops.aten.mse_loss(x, y).item() == 2.5
+    assert torch.kl_div(x, y).dim() == 1 and torch.ops.aten.kl_div(x, y).dim() == 0 and F.mse_loss(x, y).item() == 2.5

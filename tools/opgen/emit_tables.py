@@ -195,7 +195,8 @@ class Tables:
         target = "TP_DTYPE_NONE"
         if to:
             target = {"bool": "TP_b8", "real": "TP_TO_REAL"}.get(to[0].name, "TP_" + to[0].name)
-        body = f".to = {target}, .promoting = {mask:#x},\n    .form_count = {len(forms)}, .form = {symbol}_forms{select}"
+        rounded = emit_infer.rounded(model)
+        body = f".to = {target}, .promoting = {mask:#x}, .rounded = {rounded:#x},\n    .form_count = {len(forms)}, .form = {symbol}_forms{select}"
         if model.word("row_major"):
             body += ", .row_major = true"
         if model.column("dtypes"):
