@@ -53,7 +53,7 @@ from ._settings import (  # noqa: E402
     get_device, is_neg, spmm, dsmm,
 )
 from ._symbolic import (  # noqa: E402
-    sym_constrain_range, sym_constrain_range_for_size, sym_float, sym_fresh_size, sym_int, sym_ite, sym_max, sym_min, sym_not, sym_sqrt,
+    sym_float, sym_fresh_size, sym_int, sym_ite, sym_max, sym_min, sym_not, sym_sqrt,
     sym_sum,
 )
 from ._autocast import (  # noqa: E402

@@ -79,6 +79,7 @@ typedef struct tp_pointwise {
     uint8_t form_count;
     bool    row_major;          /* a fresh result lies row by row, whatever the order of the operands */
     uint32_t promoting;         /* mask of the arguments that promote */
+    uint32_t rounded;           /* mask of the arguments whose numbers are rounded to a common half type before they are used */
     uint32_t dtypes;            /* mask of the common types the op has; 0: those that have the steps of the program */
     const char *title;          /* its name where a type is refused, "NAME" not implemented for 'Half'; NULL: the op's, with _cpu */
     const tp_tile_form *form;

@@ -378,3 +378,15 @@ def test_numbers_are_brought_to_the_common_type():
     h = x.half()
     h[0] = 1e9
     assert h[0].item() == float("inf")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_numbers_among_halves(dtype):
+    """Products and quotients by a number compute with it as it is, all else rounds it first. Observed on PyTorch 2.13."""
+    x, s = torch.linspace(0.1, 4, 200).to(dtype), 0.1234567
+    wide, rounded = x.float(), torch.tensor(s).to(dtype).item()
+    for made, wanted in [(x * s, wide * s), (x / s, wide / s), (x // s, wide // s), (x * torch.tensor(s), wide * s), (s - x, rounded - wide),
+                         (torch.tensor(s) * x, wide * rounded), (x + s, wide + rounded), (x + torch.tensor(s), wide + rounded), (x ** s, wide ** rounded),
+                         (x % s, wide % rounded), (torch.atan2(x, torch.tensor(s)), torch.atan2(wide, torch.tensor(rounded)))]:
+        assert torch.equal(made, wanted.to(dtype))
+    assert torch.full((1,), s, dtype=dtype).eq(s).item()

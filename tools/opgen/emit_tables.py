@@ -3,7 +3,7 @@ from . import emit_infer
 from .ast import Attr, Binary, Call, Guarded, List, Literal, Mistake, Name, walk
 from .emit_elements import Elements, emit_program
 from .emit_text import Body, function, quote, wrapped
-from .schema import TYPES, Default, Type
+from .schema import TYPES, Default, Type, writes_lists
 
 NAMED_DEFAULTS = {
     "contiguous_format": "{ .tag = TP_FORMAT_VALUE, .i = TP_FORMAT_CONTIGUOUS }", "preserve_format": "{ .tag = TP_FORMAT_VALUE, .i = TP_FORMAT_PRESERVE }",
@@ -196,7 +196,8 @@ class Tables:
         target = "TP_DTYPE_NONE"
         if to:
             target = {"bool": "TP_b8", "real": "TP_TO_REAL"}.get(to[0].name, "TP_" + to[0].name)
-        body = f".to = {target}, .promoting = {mask:#x},\n    .form_count = {len(forms)}, .form = {symbol}_forms{select}"
+        rounded = emit_infer.rounded(model)
+        body = f".to = {target}, .promoting = {mask:#x}, .rounded = {rounded:#x},\n    .form_count = {len(forms)}, .form = {symbol}_forms{select}"
         if model.word("row_major"):
             body += ", .row_major = true"
         if model.column("dtypes"):
@@ -258,6 +259,8 @@ class Tables:
         kernel = model.column("kernel")
         tensors_only = all(r.type.base == "Tensor" and not r.type.is_list for r in op.schema.results)
         first_inplace = (op.base or op).variant == "inplace"
+        if on_copies(op):
+            return "tp_run_open"
         if kernel and not tensors_only:
             return kernel.data["name"]
         if model.kind == "pointwise" and model.exprs:
@@ -386,12 +389,19 @@ class Tables:
             fields.append(f".reducing = &{base}_reducing")
         if model.column("each"):
             fields += self.each_fields(op)
+        if on_copies(op):
+            functions = {"open": "tp_open_on_copies"}
         for field, text in functions.items():
             fields.append(f".{field} = {text}")
         if self.run_name(op) == "tp_run_missing":
             self.world.unrunnable.append(op)
         fields.append(f".run = {self.run_name(op)}")
         return [f"const tp_op tp_op_{op.symbol} = {{"] + [wrapped([f], "    ") + "," for f in fields] + ["};"]
+
+
+def on_copies(op):
+    """A variant of a step over lists: the step runs on copies of what it writes."""
+    return op.base is not None and op.variant != "inplace" and writes_lists(op.base.schema)
 
 
 def sort_key(op):

@@ -137,6 +137,8 @@ def variants_of(entry, base_schema, scalar_of=(), only=None):
             made = S.make_inplace(base_schema, name, overload)
         elif kind == "functional":
             made = functional = S.make_functional(base_schema, name, overload)
+        elif S.writes_lists(base_schema):
+            made = S.make_list_out(base_schema, name, overload)
         else:
             made = S.make_out(functional, name, overload, v["outs"])
         op = Op(model, made, kind, base)
