@@ -401,7 +401,8 @@ static bool note_views(const tp_value *arg, const tp_value *result)
 
 static bool is_view(const tp_op *op)
 {
-    return op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && op->differentiable;    /* detach is no view */
+    /* detach and _unsafe_view are none */
+    return op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && op->differentiable && op->result[0].alias;
 }
 
 static bool wants_record(const tp_op *formula, const tp_value *arg)

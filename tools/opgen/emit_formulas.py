@@ -4,7 +4,7 @@ from .emit_infer import Rules, finish, needed_lets
 from .emit_values import Val, bare
 from .emit_tensors import Lazy, Tensors, tensor
 from .emit_text import Body, function, quote, used_prelude
-from .model import node_name
+from .model import given_name, node_name
 
 OPEN_HEAD = "(const tp_op *op, const tp_value *arg, tp_value *result)"
 SAVES = {"sizes": "SIZES", "strides": "STRIDES", "dtype": "DTYPE", "options": "OPTIONS", "geometry": "GEOMETRY"}
@@ -508,9 +508,9 @@ def emit_functions(op, world, functions, opened):
             out.append(f"static const tp_save {symbol}_save[] = {{ {rows} }};")
             fields.update({"save": f"{symbol}_save", "save_count": str(len(saves))})
         out.append(text.rstrip("\n"))
-        given = model.column("name")
-        fields.update({"backward": name, "backward_name": quote(given.data["name"] if given else node_name(model.schema)),
-                       "differentiable": f"{differentiable:#x}"})
+        said = model.column("name")
+        given = model.scalar_of and given_name(model, "scalar") or (said.data["name"] if said else node_name(model.schema))
+        fields.update({"backward": name, "backward_name": quote(given), "differentiable": f"{differentiable:#x}"})
     results = {i for n in model.nograd for i in [nograd_result(model, n)] if i is not None}
     if results:
         fields["nondifferentiable_results"] = f"{sum(1 << i for i in results):#x}"
@@ -540,6 +540,8 @@ def for_variant(op, shared):
         for name in ("backward", "backward_name", "backward_error", "save", "save_count", "differentiable", "jvp", "vmap", "inverse",
                      "nondifferentiable_results", "onnx"):
             fields.pop(name, None)
+    elif given := given_name(op.entry, op.variant):
+        fields["backward_name"] = quote(given)
     if "open" in fields and op.base.variant == "functional":
         fields["open"] = "tp_open_variant"
         fields.pop("open_traced", None)
