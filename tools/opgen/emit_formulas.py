@@ -1,4 +1,6 @@
 """Functions over tensors: decompositions, lists of views, inverses, backward formulas with what they save, forward mode."""
+import re
+
 from .ast import Attr, Binary, Call, CFun, Literal, Mistake, Name, walk
 from .emit_infer import Rules, finish, needed_lets
 from .emit_values import Val, bare
@@ -121,7 +123,6 @@ def emit_inverse(model, world, symbol):
 
 
 def uses(text, word):
-    import re
     return re.search(rf"(?<![\w.>]){word}\b", text.split("{", 1)[1]) is not None
 
 
@@ -298,7 +299,14 @@ def emit_backward(model, world, symbol):
     single = len(model.schema.results) == 1 and not model.schema.results[0].type.is_tensors
     lead = ["if (tp_is_none(b->g[0]))", "    return true;"] if single else []
     text = make_function(f"static bool {symbol}_backward(tp_backward *b)", t, (), lead)
-    return f"{symbol}_backward", text, list(zip(t.saves, t.readers)), differentiable
+    order = sorted(range(len(t.saves)), key=lambda i: (saved_name(model.schema, *t.saves[i]), i))
+    text = re.sub(r"b->saved\[(\d+)\]", lambda m: f"b->saved[{order.index(int(m[1]))}]", text)
+    return f"{symbol}_backward", text, [(t.saves[i], t.readers[i]) for i in order], differentiable
+
+
+def saved_name(schema, what, index):
+    """Saved values are looked at in the order of their names: which of several that were written since an error names."""
+    return schema.results[index].name or "result" if what == "RESULT" else schema.args[index].name
 
 
 def emit_formula(t, model, names, indices, mask, expr, column):
