@@ -1,10 +1,12 @@
 """Functions over tensors: decompositions, lists of views, inverses, backward formulas with what they save, forward mode."""
+import re
+
 from .ast import Attr, Binary, Call, CFun, Literal, Mistake, Name, walk
 from .emit_infer import Rules, finish, needed_lets
 from .emit_values import Val, bare
 from .emit_tensors import Lazy, Tensors, tensor
 from .emit_text import Body, function, quote, used_prelude
-from .model import node_name
+from .model import given_name, node_name
 
 OPEN_HEAD = "(const tp_op *op, const tp_value *arg, tp_value *result)"
 SAVES = {"sizes": "SIZES", "strides": "STRIDES", "dtype": "DTYPE", "options": "OPTIONS", "geometry": "GEOMETRY"}
@@ -121,7 +123,6 @@ def emit_inverse(model, world, symbol):
 
 
 def uses(text, word):
-    import re
     return re.search(rf"(?<![\w.>]){word}\b", text.split("{", 1)[1]) is not None
 
 
@@ -298,7 +299,14 @@ def emit_backward(model, world, symbol):
     single = len(model.schema.results) == 1 and not model.schema.results[0].type.is_tensors
     lead = ["if (tp_is_none(b->g[0]))", "    return true;"] if single else []
     text = make_function(f"static bool {symbol}_backward(tp_backward *b)", t, (), lead)
-    return f"{symbol}_backward", text, list(zip(t.saves, t.readers)), differentiable
+    order = sorted(range(len(t.saves)), key=lambda i: (saved_name(model.schema, *t.saves[i]), i))
+    text = re.sub(r"b->saved\[(\d+)\]", lambda m: f"b->saved[{order.index(int(m[1]))}]", text)
+    return f"{symbol}_backward", text, [(t.saves[i], t.readers[i]) for i in order], differentiable
+
+
+def saved_name(schema, what, index):
+    """Saved values are looked at in the order of their names: which of several that were written since an error names."""
+    return schema.results[index].name or "result" if what == "RESULT" else schema.args[index].name
 
 
 def emit_formula(t, model, names, indices, mask, expr, column):
@@ -508,9 +516,9 @@ def emit_functions(op, world, functions, opened):
             out.append(f"static const tp_save {symbol}_save[] = {{ {rows} }};")
             fields.update({"save": f"{symbol}_save", "save_count": str(len(saves))})
         out.append(text.rstrip("\n"))
-        given = model.column("name")
-        fields.update({"backward": name, "backward_name": quote(given.data["name"] if given else node_name(model.schema)),
-                       "differentiable": f"{differentiable:#x}"})
+        said = model.column("name")
+        given = model.scalar_of and given_name(model, "scalar") or (said.data["name"] if said else node_name(model.schema))
+        fields.update({"backward": name, "backward_name": quote(given), "differentiable": f"{differentiable:#x}"})
     results = {i for n in model.nograd for i in [nograd_result(model, n)] if i is not None}
     if results:
         fields["nondifferentiable_results"] = f"{sum(1 << i for i in results):#x}"
@@ -540,6 +548,8 @@ def for_variant(op, shared):
         for name in ("backward", "backward_name", "backward_error", "save", "save_count", "differentiable", "jvp", "vmap", "inverse",
                      "nondifferentiable_results", "onnx"):
             fields.pop(name, None)
+    elif given := given_name(op.entry, op.variant):
+        fields["backward_name"] = quote(given)
     if "open" in fields and op.base.variant == "functional":
         fields["open"] = "tp_open_variant"
         fields.pop("open_traced", None)

@@ -319,7 +319,11 @@ class Parser:
         return {}
 
     def column_name(self):
-        return {"name": self.string() if self.kind() == "string" else self.name()}
+        out = {"name": self.string() if self.kind() == "string" else self.name(), "variants": {}}
+        while self.has(","):
+            variant = self.name()
+            out["variants"][variant] = self.name()
+        return out
 
     def column_face(self):
         words = []
