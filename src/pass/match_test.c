@@ -166,7 +166,7 @@ TP_TEST(groups)
         char text[16] = "";
         tp_graph_each(g, n)
             marked[n->id] = groupings[i].marked[at++] == '1';
-        if (tp_partition(g, marked, group)) {
+        if (tp_partition(g, marked, false, group)) {
             at = 0;
             tp_graph_each(g, n)
                 text[at++] = group[n->id] ? (char)('0' + group[n->id] - 1) : '.';

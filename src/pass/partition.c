@@ -29,7 +29,7 @@ typedef struct partitioning {
     uint32_t *slot_of;                  /* by node id: 1 + slot, 0: not marked */
     bits     *through;                  /* by node id, of unmarked nodes */
     uint32_t  stamp;
-    bool      failed;
+    bool      readers_only, failed;
 } partitioning;
 
 /* ---- sets ---- */
@@ -69,6 +69,15 @@ static uint32_t find(partitioning *p, uint32_t slot)
     while (p->slot.item[slot].alias != slot)
         slot = p->slot.item[slot].alias = p->slot.item[p->slot.item[slot].alias].alias;
     return slot;
+}
+
+static bool has(partitioning *p, bits b, uint32_t slot)
+{
+    for (uint32_t i = 0; i < b.count; i++)
+        for (uint64_t left = b.word[i]; left; left &= left - 1)
+            if (find(p, i * 64 + (uint32_t)__builtin_ctzll(left)) == slot)
+                return true;
+    return false;
 }
 
 /* ---- may two groups be one? ---- */
@@ -129,9 +138,10 @@ static bool join_others(partitioning *p, uint32_t *out)
 {
     size_t others = p->age.count - 1, kept = 0, mine = others;
     uint32_t current = p->age.item[others];
+    bits direct = p->slot.item[current].direct;
     for (size_t i = 0; i < others && !p->failed; i++) {
         uint32_t other = p->age.item[i];
-        if (would_wait(p, current, other)) {
+        if ((p->readers_only && !has(p, direct, other)) || would_wait(p, current, other)) {
             p->age.item[kept++] = other;
             continue;
         }
@@ -181,9 +191,9 @@ static bool take_unmarked(partitioning *p, const tp_node *n)
     return note_readers(p, n, &p->through[n->id], &p->through[n->id]);
 }
 
-bool tp_partition(const tp_graph *g, const uint8_t *marked, uint32_t *out)
+bool tp_partition(const tp_graph *g, const uint8_t *marked, bool readers_only, uint32_t *out)
 {
-    partitioning p = { 0 };
+    partitioning p = { .readers_only = readers_only };
     uint32_t number = 0;
     size_t count = g->node_count + 1;
     tp_arena_init(&p.arena);

@@ -14,7 +14,8 @@
 
 #include "ir/graph.h"
 
-/* `marked`: by node id. out[id] gets 1 + the number of its group, 0: none. Numbers count marked nodes from the end. */
-TP_API TP_CHECK bool tp_partition(const tp_graph *g, const uint8_t *marked, uint32_t *out);
+/* `marked`: by node id. out[id] gets 1 + the number of its group, 0: none. Numbers count marked nodes from the end.
+ * `readers_only`: a node joins groups that read it, no others. */
+TP_API TP_CHECK bool tp_partition(const tp_graph *g, const uint8_t *marked, bool readers_only, uint32_t *out);
 
 #endif

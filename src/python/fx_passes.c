@@ -1,7 +1,9 @@
 /* fx_passes.c - Python's face of the algorithms over graphs: matching, splitting, partitioning (src/pass). */
 #include "base/alloc.h"
 #include "pass/match.h"
+#include "pass/order.h"
 #include "pass/partition.h"
+#include "pass/pass.h"
 #include "pass/split.h"
 #include "python/fx.h"
 
@@ -160,12 +162,13 @@ static PyObject *split(PyObject *module, PyObject *args)
 
 /* ---- partitioning ---- */
 
-/* (graph, list of nodes): {node: number of its group}, in the order of the graph. */
+/* (graph, list of nodes, readers_only): {node: number of its group}, in the order of the graph. */
 static PyObject *partition(PyObject *module, PyObject *args)
 {
     PyObject *graph, *list, *made = NULL;
+    int readers_only;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!O!", face.fx.graph, &graph, &PyList_Type, &list))
+    if (!PyArg_ParseTuple(args, "O!O!p", face.fx.graph, &graph, &PyList_Type, &list, &readers_only))
         return NULL;
     tp_graph *g = fx_graph_of(graph);
     uint8_t *marked = tp_alloc_zero(g->node_count + 1);
@@ -180,7 +183,7 @@ static PyObject *partition(PyObject *module, PyObject *args)
         else
             marked[fx_node_of(o)->id] = 1;
     }
-    if (ok && (tp_partition(g, marked, group) || face_raise()))
+    if (ok && (tp_partition(g, marked, readers_only, group) || face_raise()))
         made = PyDict_New();
     for (tp_node *n = g->root.next; made && n != &g->root; n = n->next) {
         if (!group[n->id])
@@ -196,10 +199,64 @@ static PyObject *partition(PyObject *module, PyObject *args)
     return made;
 }
 
+/* ---- order ---- */
+
+/* (graph, stable): puts the nodes in order; a list of those that have no place, empty: done. */
+static PyObject *order(PyObject *module, PyObject *args)
+{
+    PyObject *graph;
+    int stable;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!p", face.fx.graph, &graph, &stable))
+        return NULL;
+    tp_graph *g = fx_graph_of(graph);
+    uint8_t *placed = tp_alloc(g->node_count + 1);
+    bool whole, ok = placed && tp_order_nodes(g, stable ? TP_ORDER_STABLE : TP_ORDER_BREADTH, placed, &whole);
+    PyObject *stuck = ok ? PyList_New(0) : face_raise();
+    for (tp_node *n = g->root.next; stuck && n != &g->root; n = n->next) {
+        if (placed[n->id])
+            continue;
+        PyObject *o = fx_wrap_node(n);
+        if (!o || PyList_Append(stuck, o) < 0)
+            Py_CLEAR(stuck);
+        Py_XDECREF(o);
+    }
+    tp_free(placed);
+    return stuck;
+}
+
+/* ---- equal calls ---- */
+typedef struct banning { uint8_t *banned; } banning;
+
+static bool not_banned(const tp_node *n, void *data)
+{
+    return (n->kind == TP_CALL_FUNCTION || n->kind == TP_GET_ATTR) && !((banning *)data)->banned[n->id];
+}
+
+/* (graph, nodes that stay): makes equal calls one; did it change anything? */
+static PyObject *merge_equal(PyObject *module, PyObject *args)
+{
+    PyObject *graph, *list;
+    bool changed = false;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!O!", face.fx.graph, &graph, &PyList_Type, &list))
+        return NULL;
+    tp_graph *g = fx_graph_of(graph);
+    banning b = { tp_alloc_zero(g->node_count + 1) };
+    for (Py_ssize_t i = 0; b.banned && i < PyList_GET_SIZE(list); i++)
+        if (fx_is_node(PyList_GET_ITEM(list, i)) && fx_node_of(PyList_GET_ITEM(list, i))->graph == g)
+            b.banned[fx_node_of(PyList_GET_ITEM(list, i))->id] = 1;
+    bool ok = b.banned && tp_cse(g, not_banned, &b, &changed);
+    tp_free(b.banned);
+    return ok ? PyBool_FromLong(changed) : face_raise();
+}
+
 static PyMethodDef functions[] = {
     { "_fx_match", match, METH_VARARGS, NULL },
     { "_fx_split", split, METH_VARARGS, NULL },
     { "_fx_partition", partition, METH_VARARGS, NULL },
+    { "_fx_order", order, METH_VARARGS, NULL },
+    { "_fx_merge_equal", merge_equal, METH_VARARGS, NULL },
     { 0 },
 };
 
