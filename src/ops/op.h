@@ -6,6 +6,7 @@
 #define TP_OPS_OP_H
 
 #include "ops/value.h"
+#include "sym/sym.h"
 #include "tile/tile.h"
 
 typedef struct tp_op tp_op;
@@ -147,7 +148,7 @@ typedef bool tp_backward_fn(tp_backward *b);
 /* Forward mode: tangents of arguments (none where there is none) to tangents of results. */
 typedef bool tp_jvp_fn(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out);
 /* Batching: `batched` masks the arguments that have a batch dim, at front. */
-typedef bool tp_vmap_fn(const tp_op *op, const tp_value *arg, uint64_t batched, int64_t size, tp_value *result);
+typedef bool tp_vmap_fn(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result);
 /* A view's inverse: base with `fresh` written where the k-th result looked. */
 typedef bool tp_inverse_fn(const tp_op *op, const tp_value *arg, tp_tensor *base, tp_tensor *fresh, int64_t k, tp_value *out);
 

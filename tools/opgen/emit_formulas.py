@@ -421,7 +421,7 @@ def emit_deriv_jvp(t, model):
 
 
 # ---- batching ----
-VMAP_HEAD = "(const tp_op *op, const tp_value *arg, uint64_t batched, int64_t size, tp_value *result)"
+VMAP_HEAD = "(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)"
 
 
 def emit_vmap(model, world, symbol):
@@ -437,23 +437,21 @@ def emit_vmap(model, world, symbol):
             return "tp_vmap_pointwise", None
         if model.kind in ("reduction", "scan", "rowwise") and dims:
             return calling("tp_vmap_shift", f"{1 << dims[0]:#x}")
-        writes = any(a.type.written for a in model.schema.args)
-        plain = all(r.type.is_tensor for r in model.schema.results) and not any(a.type.is_tensors for a in model.schema.args)
-        if model.kind in ("composite", "view", "random", "factory", "metadata") or writes or not plain or model.decomps:
-            return None, None
-        return "tp_vmap_loop", None
+        if any(e["kind"] == "sync" and e["if"] is None for e in model.effects):
+            return "tp_vmap_dynamic", None
+        return None, None           # the level opens it, or calls it for each member
     d = column.data
-    if d["how"] == "shift":
+    if d["how"] in ("align", "shift"):
         masks = 0
-        for word in d["names"]:
+        for word in d.get("names", ()):
             if model.schema.index(word) < 0:
-                raise Mistake(column.where, f"'vmap shift' names '{word}', which is no argument")
+                raise Mistake(column.where, f"'vmap {d['how']}' names '{word}', which is no argument")
             masks |= 1 << model.schema.index(word)
-        return calling("tp_vmap_shift", f"{masks:#x}")
+        return calling(f"tp_vmap_{d['how']}", f"{masks:#x}")
     if d["how"] == "fold":
         return calling("tp_vmap_fold", str(model.schema.index(d["names"][0])))
-    if d["how"] == "loop":
-        return "tp_vmap_loop", None
+    if d["how"] in ("draw", "loop"):
+        return f"tp_vmap_{d['how']}", None
     if d["how"] == "decomp":
         return None, None           # the level opens an op without a rule
     if d["how"] == "error":
@@ -463,17 +461,17 @@ def emit_vmap(model, world, symbol):
     if isinstance(d["expr"], CFun):
         world.hooks.add(d["expr"].name)
         return d["expr"].name, None
-    return emit_vmap_formula(model, world, name, d["expr"])
+    return emit_vmap_formula(model, world, name, d["expr"], d["any"])
 
 
-def emit_vmap_formula(model, world, name, node):
-    """A formula over the batched first argument; `batch` is the size of its first dim."""
+def emit_vmap_formula(model, world, name, node, any_batched):
+    """A formula over the batched first argument; `batch` is the size of its first dim. `any`: right whichever are batched."""
     t = Tensors(model, world, Body())
     t.used_names.add("size")
-    t.bound[0]["batch"] = Val("int", "size")
+    t.bound[0]["batch"] = Val("sym", "size")
     keep_results(t, model, t.compile(node), node)
     t.body.add("return tp_scope_end(&s);")
-    lead = ["if (batched != 1)", "    return tp_vmap_loop(op, arg, batched, size, result);"]
+    lead = ["(void)batched;"] if any_batched else ["if (batched != 1)", "    return tp_vmap_loop(op, arg, batched, size, result);"]
     return name, make_function(f"static bool {name}{VMAP_HEAD}", t, (), lead)
 
 
@@ -544,6 +542,10 @@ def for_variant(op, shared):
         return fields
     for name in ("tries", "try_count"):
         fields.pop(name, None)
+    column = op.entry.column("vmap")
+    if op.variant == "inplace" and op.entry.kind != "view" and column and column.data["how"] in ("expr", "fold") and \
+            not isinstance(column.data.get("expr"), CFun):
+        fields.pop("vmap", None)        # such a rule gives a new tensor
     if op.variant == "out":
         for name in ("backward", "backward_name", "backward_error", "save", "save_count", "differentiable", "jvp", "vmap", "inverse",
                      "nondifferentiable_results", "onnx"):

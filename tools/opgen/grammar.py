@@ -456,14 +456,14 @@ class Parser:
 
     def column_vmap(self):
         word = self.peek()
-        if word in ("fold", "shift") and self.kind(1) == "name":
+        if word in ("align", "fold", "shift") and self.kind(1) == "name":
             return {"how": self.take(), "names": self.names()}
-        if word in ("loop", "decomp") and self.at + 1 == len(self.tokens):
+        if word in ("align", "decomp", "draw", "loop") and self.at + 1 == len(self.tokens):
             return {"how": self.take()}
         if word == "error" and self.kind(1) == "string":
             self.take()
             return {"how": "error", "text": self.string()}
-        return {"how": "expr", "expr": self.expr()}
+        return {"how": "expr", "any": self.has("any"), "expr": self.expr()}
 
     def column_trace(self):
         pairs = []
