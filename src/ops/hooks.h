@@ -7,7 +7,7 @@
  *     tp_s_  ops/rules/      the sizes of a result
  *     tp_d_  ops/rules/      a decomposition: calls other ops through the dispatcher
  *     tp_v_  ops/rules/      a batching rule
- *     tp_j_  ops/rules/      a forward-mode rule
+ *     tp_j_  ops/rules/      a forward-mode rule (tp_j_transposed: trace/)
  *     tp_o_  export/onnx/    the ONNX nodes of a call */
 #ifndef TP_OPS_HOOKS_H
 #define TP_OPS_HOOKS_H

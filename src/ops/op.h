@@ -130,6 +130,8 @@ typedef struct tp_save {
     uint8_t  what, index;
     uint64_t readers;           /* arguments whose formulas read it: saved only when one of them wants a gradient */
 } tp_save;
+/* What is saved of a tensor argument, or of each of a list, in place of itself. Owned; none: there is no memory. */
+TP_API tp_value tp_save_describe(uint8_t what, tp_value v);
 
 /* A running backward formula. `grad` has one entry per argument; a formula fills those whose bit in `wanted` is set, or
  * leaves none for "undefined". For an argument that is a list of tensors the entry is a list. */

@@ -376,8 +376,14 @@ def emit_jvp(model, world, symbol):
     column = model.column("jvp")
     head = f"static bool {symbol}_jvp(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out)"
     t = Forward(model, world, Body())
-    if column and column.data["linear"]:
-        return "tp_jvp_linear", None
+    rule = column.data["rule"] if column else default_jvp(model)
+    if rule in ("linear", "product"):
+        return linear_jvp(model, symbol, head, rule, column and column.data["names"])
+    if rule == "transposed":
+        world.hooks.add("tp_j_transposed")
+        return "tp_j_transposed", None
+    if rule:
+        return f"tp_jvp_{rule}", None
     if column:
         exprs = column.data["exprs"]
         if len(exprs) == len(model.schema.results) and isinstance(exprs[0], CFun):
@@ -396,6 +402,28 @@ def emit_jvp(model, world, symbol):
     text = make_function(head, t)
     unused = [w for w in ("op", "arg", "tangent", "result") if not uses(text, w)]
     return f"{symbol}_jvp", text.replace("{\n", "{\n" + "".join(f"    (void){w};\n" for w in unused), 1)
+
+
+def default_jvp(model):
+    """What the kind gives: views are linear, element-wise ops and reductions use the formula of the gradient."""
+    specials = {c.data["special"] for c in model.grads}
+    if model.derivs or not specials - {"none", "error"}:
+        return None
+    if specials <= {"zero", "none"}:
+        return "zero"
+    kind = "rows" if model.kind == "reduction" and model.column("reduce") and len(model.schema.results) == 1 else None
+    return {"view": "linear", "pointwise": "diagonal"}.get(model.kind, kind)
+
+
+def linear_jvp(model, symbol, head, rule, names):
+    """Numbers among the arguments are constants, of which nothing is left in the tangent."""
+    named = names or [n for c in model.grads + model.derivs for n in c.data.get("names") or [c.data["name"]]]
+    indices = [model.schema.index(n) for n in named]
+    if rule == "linear" and not names and all(model.schema.args[i].type.base == "Tensor" for i in indices):
+        return "tp_jvp_linear", None
+    call = "tp_jvp_linear_in" if rule == "linear" else "tp_jvp_product"
+    mask = sum(1 << i for i in set(indices))
+    return f"{symbol}_jvp", f"{head}\n{{\n    (void)result;\n    return {call}(op, {mask:#x}, arg, tangent, out);\n}}\n"
 
 
 def emit_deriv_jvp(t, model):

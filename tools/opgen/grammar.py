@@ -446,13 +446,14 @@ class Parser:
 
     def column_jvp(self):
         self.need("=")
-        if self.has("linear"):
-            names = None
-            if self.has("("):
-                names = self.names()
-                self.need(")")
-            return {"linear": True, "names": names}
-        return {"linear": False, "exprs": self.exprs()}
+        for rule in ("linear", "product", "diagonal", "transposed"):
+            if self.has(rule):
+                names = None
+                if self.has("("):
+                    names = self.names()
+                    self.need(")")
+                return {"rule": rule, "names": names}
+        return {"rule": None, "exprs": self.exprs()}
 
     def column_vmap(self):
         word = self.peek()

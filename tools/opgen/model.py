@@ -226,7 +226,7 @@ def copy_entry(entry, of=None):
         elif c.word == "try" and schema.index("stride") < 0:        # strides of any kind show memory between the samples' elements
             columns.append(c)
     if any(c.word == "grad" for c in columns):
-        columns.append(Column(w, "jvp", {"linear": True}))
+        columns.append(Column(w, "jvp", {"rule": "linear", "names": None}))
     else:
         text = f"derivative for aten::{schema.name}_copy is not implemented"
         columns.append(Column(w, "grad", {"names": [schema.args[0].name], "special": "error", "text": text}))
