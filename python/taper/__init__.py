@@ -88,7 +88,7 @@ _FACES = {
 }
 
 # Names of the root that load a part of the package.
-_ELSEWHERE = {"cc": "._cc", "autocast": ".amp", "vmap": ".func", "fork": ".jit._async", "wait": ".jit._async"}
+_ELSEWHERE = {"cc": "._cc", "autocast": ".amp", "vmap": ".func", "cond": "._higher_order_ops.cond", "fork": ".jit._async", "wait": ".jit._async"}
 
 
 def __getattr__(name):
