@@ -30,8 +30,9 @@ static bool hand_over(uint32_t todo, const tp_op *op, const tp_value *arg, tp_va
     tp_thread *self = &tp_self;
     if (TP_LIKELY(!(todo &= TP_ALL_LAYERS & ~TP_LAYER_BIT(TP_LAYER_KERNEL))))
         return tp_run_bottom(op, arg, result);
-    /* A composite is opened at autograd's place even when nothing wants a gradient: whoever is below sees its pieces. */
-    if (op->kind == TP_LIKE_COMPOSITE && op->open)
+    /* A composite is opened at autograd's place even when nothing wants a gradient: whoever is below sees its pieces. One that
+     * takes functions goes to a tracer as it is. */
+    if (op->kind == TP_LIKE_COMPOSITE && op->open && !(op->graphs && todo & TP_LAYER_BIT(TP_LAYER_TRACE_R)))
         todo |= self->allowed & TP_LAYER_BIT(TP_LAYER_GRAD);
 
     const tp_layer *layer = tp_the_runtime.layer[31 - __builtin_clz(todo)];

@@ -61,7 +61,7 @@ struct face_state {
     PyObject *tracer_warning;   /* counted, may be NULL until torch.jit is loaded: TracerWarning */
     PyObject *dtypes[TP_DTYPE_COUNT], *layouts[LAYOUT_COUNT], *formats[FORMAT_COUNT];
     PyObject *cpu;              /* device("cpu") */
-    PyObject *overload_class;   /* counted: what OpOverload objects are made of; a Python class */
+    PyObject *overload_class, *higher_class;   /* counted: what OpOverload objects are made of; a Python class */
     PyObject *overloads;        /* dict: address of the op -> OpOverload */
     PyObject *node_classes;     /* dict: name -> class of grad_fn objects */
     PyObject *linalg_error;
@@ -302,6 +302,11 @@ bool face_autocast_init(PyObject *module);             /* autocast.c */
 PyObject *face_overload(const tp_op *op);           /* the OpOverload of an op, one object while it lives */
 const tp_op *face_overload_op(PyObject *o);         /* NULL: not an OpOverload */
 bool face_library_init(PyObject *module);           /* library.c */
+
+/* ---- higher_order.c ---- */
+PyObject *face_call_graphs(const tp_op *op, PyObject *const *args, Py_ssize_t count, PyObject *kwnames);    /* an op that takes functions */
+/* Calls with flat values and gives a flat list, owned; *spec (may be NULL), counted, becomes how the result nests. */
+bool face_call_flat(PyObject *callable, const tp_value *arg, uint32_t count, tp_value *out, PyObject **spec);
 bool face_storage_init(PyObject *module);           /* storage_type.c */
 PyObject *face_storage(tp_storage *s, tp_device device);
 bool face_archive_init(PyObject *module);           /* serialization.c */

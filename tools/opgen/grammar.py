@@ -406,6 +406,16 @@ class Parser:
             if not self.has(","):
                 return {"twin": twin, "pairs": pairs}
 
+    def column_graphs(self):
+        """graphs true_fn as true_graph, f as body_graph list [in conditional]: functions, what traced ones are called and give."""
+        pairs = []
+        while True:
+            name = self.name()
+            self.need("as")
+            pairs.append((name, self.name(), "list" if self.has("list") else "one" if self.has("one") else "tuple"))
+            if not self.has(","):
+                return {"pairs": pairs, "node": self.name() if self.has("in") else None}
+
     def column_effect(self):
         kind = self.name()
         if kind not in ("rng", "sync", "io"):
