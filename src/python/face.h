@@ -297,6 +297,7 @@ bool face_aot_init(PyObject *module);                  /* aot.c */
 bool face_op_table_init(PyObject *module);             /* op_table.c */
 bool face_module_is_plain(PyObject *module);         /* no hook of its own, none for all modules */
 bool face_module_call_init(PyObject *module);          /* module_call.c */
+bool face_module_tree_init(PyObject *module);          /* module_tree.c */
 bool face_optimizer_init(PyObject *module);            /* optimizer_step.c */
 bool face_autocast_init(PyObject *module);             /* autocast.c */
 PyObject *face_overload(const tp_op *op);           /* the OpOverload of an op, one object while it lives */

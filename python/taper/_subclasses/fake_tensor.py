@@ -35,6 +35,11 @@ class FakeTensor(Tensor, metaclass=_FakeTensorMeta):
     pass
 
 
+class _Reference(weakref.ref):
+    """weakref.KeyedRef without its constructors, which took longer than the fake tensor."""
+    __slots__ = ("key", "fake")
+
+
 class FakeTensorMode(_C._FakeModeBase):
     def __init__(self, *, allow_fallback_kernels=True, allow_non_fake_inputs=False, shape_env=None, static_shapes=None,
                  export=False):
@@ -43,7 +48,7 @@ class FakeTensorMode(_C._FakeModeBase):
         self.shape_env = shape_env
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.export = export
-        self._known = {}                    # id of a tensor -> (weak reference to it, its fake)
+        self._known = {}                    # id of a tensor -> weak reference to it, which has its fake
         mode = weakref.ref(self)
 
         def forget(reference):
@@ -59,7 +64,7 @@ class FakeTensorMode(_C._FakeModeBase):
             return tensor
         known = self._known.get(id(tensor))
         if known is not None:
-            return known[1]
+            return known.fake
         static = self.static_shapes if static_shapes is None else static_shapes
         sizes = None if static or self.shape_env is None else self.shape_env._sizes_of(tensor, source, symbolic_context)
         fake = self._fake(tensor, sizes)
@@ -68,6 +73,7 @@ class FakeTensorMode(_C._FakeModeBase):
             if not tensor.is_leaf:          # nor is its fake
                 with enable_grad():
                     fake = fake.clone()
-        key = id(tensor)
-        self._known[key] = (weakref.KeyedRef(tensor, self._forget, key), fake)
+        reference = _Reference(tensor, self._forget)
+        reference.key, reference.fake = id(tensor), fake
+        self._known[reference.key] = reference
         return fake
