@@ -311,6 +311,7 @@ class Parser:
         return {"names": self.names()}
 
     column_nograd = column_numbers
+    column_keeps = column_numbers
 
     def column_core(self):
         return {}
