@@ -238,6 +238,14 @@ class Backward(Tensors):
             return Val("bool", f"tp_dtype_is_complex(tp_dtype_read({self.save('DTYPE', i)}))")
         return super().attr_of_tensor(node, of)
 
+    def attr_of_tensors(self, node, of):
+        """Of a list of tensors, a list of the sizes of each."""
+        i = getattr(of, "saved", None)
+        if i is None or node.name != "sizes":
+            return super().attr_of_tensors(node, of)
+        box = self.save("SIZES", i)
+        return Val("value", box, None, box)
+
     def of_sizes(self, node, box, reader):
         if node.name in ("sizes", "strides"):
             return Lazy("syms", lambda: self.in_prelude(box, node.name), box)
@@ -295,6 +303,9 @@ def emit_backward(model, world, symbol):
         mask = sum(1 << i for i in indices if model.schema.args[i].type.base == "Tensor")
         differentiable |= mask
         emit_formula(t, model, names, indices, mask, expr, column)
+    t.formula_mask = differentiable
+    for what, i in [("ARG", model.schema.index(name)) for name in model.keeps] + [key for key in t.saves if key[0] == "RESULT"]:
+        t.save(what, i)         # results are kept whichever gradient is wanted, as PyTorch does
     t.body.add("return tp_scope_end(&s);")
     single = len(model.schema.results) == 1 and not model.schema.results[0].type.is_tensors
     lead = ["if (tp_is_none(b->g[0]))", "    return true;"] if single else []

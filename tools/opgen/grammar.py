@@ -310,7 +310,7 @@ class Parser:
     def column_numbers(self):
         return {"names": self.names()}
 
-    column_nograd = column_wide = column_narrow = column_numbers
+    column_nograd = column_wide = column_narrow = column_keeps = column_numbers
 
     def column_core(self):
         return {}

@@ -152,8 +152,8 @@ def grow(seed):
 
 
 # ---- running ----
-def load(text, dtype):
-    space = {"torch": torch, "F": torch.nn.functional, "D": dtype}
+def load(text, dtype, **more):
+    space = {"torch": torch, "F": torch.nn.functional, "D": dtype, **more}
     exec(text, space)
     return space["inputs"], space["program"]
 
@@ -175,10 +175,24 @@ def gradients_of(values, leaves):
     return torch.autograd.grad(loss, leaves, allow_unused=True) if isinstance(loss, torch.Tensor) else [None] * len(leaves)
 
 
-def run(text, dtype, nudge=0.0):
+def jittered(text):
+    """The program with every line that makes a value followed by one that moves what it made."""
+    return re.sub(r"^    (v\d+) = .*$", r"\g<0>\n    JITTER(\1)", text, flags=re.MULTILINE)
+
+
+def mover(size):
+    noise = torch.Generator().manual_seed(1)
+
+    def move(value):
+        if value.dtype in FLOATS and value._base is None:      # unseen by the tape: .data counts its own writes
+            value.data.add_(torch.randn(value.shape, generator=noise, dtype=value.dtype) * size)
+    return move
+
+
+def run(text, dtype, nudge=0.0, jitter=0.0):
     """Every value of the program, and the gradients of its leaves, by name, or the words of the error where there are none: a value that
     backward needs was written to, say."""
-    inputs, program = load(text, dtype)
+    inputs, program = load(jittered(text) if jitter else text, dtype, JITTER=mover(jitter))
     leaves = inputs(dtype, nudge)
     values = program(*leaves)
     given = {name: value.detach().resolve_conj().clone() for name, value in values.items()}
