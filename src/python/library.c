@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "python/face.h"
+#include "trace/vmap_level.h"
 
 /* ---- running a Python kernel ---- */
 static PyObject *kernel_for(const tp_op *op, const char *key)
@@ -77,6 +78,59 @@ static bool run_python(const tp_op *op, const tp_value *arg, tp_value *result)
     return ok || face_foreign();
 }
 
+/* ---- batching ---- */
+PyObject *face_vmap_info(tp_sym size, tp_randomness randomness);
+
+/* The result of a rule with its batch in front. */
+static bool to_front(PyObject *dims, tp_value *v)
+{
+    tp_value moved;
+    int64_t at;
+    for (uint32_t i = 0; i < tp_length(*v); i++)
+        if (!to_front(dims, &v->list->item[i]))
+            return false;
+    if (v->tag != TP_TENSOR || dims == Py_None)
+        return true;
+    if (!face_read_int(dims, &at))
+        return false;
+    if (!tp_call(tp_op_find("aten", "movedim", "int"), (tp_value[]){ *v, tp_int(at), tp_int(0) }, &moved))
+        return face_raise() != NULL;
+    tp_value_unref(*v);
+    *v = moved;
+    return true;
+}
+
+/* What register_vmap was given: rule(info, in_dims, *args) gives (output, out_dims). */
+static bool batch_python(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *rule = Py_XNewRef(kernel_for(op, "FuncTorchBatched")), *kwargs = PyDict_New(), *args = kwargs ? positional(op, arg, kwargs) : NULL;
+    PyObject *dims = args ? PyTuple_New(PyTuple_GET_SIZE(args)) : NULL, *info = dims ? face_vmap_info(size, TP_RANDOM_ERROR) : NULL;
+    for (Py_ssize_t i = 0; info && i < PyTuple_GET_SIZE(args); i++)
+        PyTuple_SET_ITEM(dims, i, batched >> i & 1 ? PyLong_FromLong(0) : Py_NewRef(Py_None));
+    PyObject *head = info ? PyTuple_Pack(2, info, dims) : NULL, *all = head ? PySequence_Concat(head, args) : NULL;
+    PyObject *given = all && rule ? PyObject_Call(rule, all, kwargs) : NULL;
+    bool ok = given && PyTuple_Check(given) && PyTuple_GET_SIZE(given) == 2;
+    if (given && !ok)
+        PyErr_Format(PyExc_RuntimeError, "the vmap rule of %s::%s must give (output, out_dims)", op->space, op->name);
+    ok = ok && face_unbox_results(op, PyTuple_GET_ITEM(given, 0), result);
+    for (int i = 0; ok && i < op->result_count; i++) {
+        PyObject *each = PyTuple_GET_ITEM(given, 1), *one = PyTuple_Check(each) && i < PyTuple_GET_SIZE(each) ? PyTuple_GET_ITEM(each, i) : each;
+        if (!to_front(one, &result[i]))
+            ok = tp_call_take_back(op, result);
+    }
+    Py_XDECREF(rule);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(args);
+    Py_XDECREF(dims);
+    Py_XDECREF(info);
+    Py_XDECREF(head);
+    Py_XDECREF(all);
+    Py_XDECREF(given);
+    PyGILState_Release(state);
+    return ok || face_foreign();
+}
+
 /* ---- defining ---- */
 static PyObject *define(PyObject *module, PyObject *args)
 {
@@ -114,6 +168,8 @@ static PyObject *implement(PyObject *module, PyObject *args)
         return NULL;
     if (PyDict_SetItemString(op->user, key, kernel) < 0)
         return NULL;
+    if (strcmp(key, "FuncTorchBatched") == 0)
+        op->vmap = batch_python;
     Py_RETURN_NONE;
 }
 
