@@ -7,7 +7,7 @@ import weakref
 from . import _C
 from ._ops import ops
 
-__all__ = ["Library", "define", "impl", "impl_abstract", "register_fake", "register_kernel", "register_autograd", "custom_op",
+__all__ = ["Library", "define", "impl", "impl_abstract", "register_fake", "register_kernel", "register_autograd", "register_vmap", "custom_op",
            "fallthrough_kernel", "opcheck", "get_ctx", "infer_schema"]
 
 _KEYS = {"cpu": "CPU", "meta": "Meta", "cuda": "CUDA", "default": "CompositeExplicitAutograd", "": "CompositeImplicitAutograd"}
@@ -141,6 +141,16 @@ impl_abstract = register_fake
 
 def register_kernel(op, device_types, func=None, /, *, lib=None):
     return impl(op if isinstance(op, str) else op._qualname, device_types or "default", func)
+
+
+def register_vmap(op, func=None, /, *, lib=None):
+    """func(info, in_dims, *args) is what the op does to batches; it gives (output, out_dims)."""
+
+    def register(f):
+        _C._library_impl(_overload_of(op._qualname if isinstance(op, CustomOpDef) else op), "FuncTorchBatched", f)
+        return f
+
+    return register if func is None else register(func)
 
 
 def register_autograd(op, backward, /, *, setup_context=None, lib=None):
@@ -285,6 +295,9 @@ class CustomOpDef:
 
     def register_fake(self, fn):
         return register_fake(self._qualname, fn)
+
+    def register_vmap(self, func=None, /):
+        return register_vmap(self._qualname, func)
 
     def register_autograd(self, backward, /, *, setup_context=None):
         register_autograd(self, backward, setup_context=setup_context)

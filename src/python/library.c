@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "python/face.h"
+#include "trace/vmap_level.h"
 
 /* ---- running a Python kernel ---- */
 static PyObject *kernel_for(const tp_op *op, const char *key)
@@ -166,6 +167,59 @@ static PyMethodDef below_methods[] = {
 static PyType_Slot below_slots[] = { { Py_tp_methods, below_methods }, { 0, NULL } };
 static PyType_Spec below_spec = { "taper._C._AutoDispatchBelowAutograd", sizeof(below_object), 0, Py_TPFLAGS_DEFAULT, below_slots };
 
+/* ---- batching ---- */
+PyObject *face_vmap_info(tp_sym size, tp_randomness randomness);
+
+/* The result of a rule with its batch in front. */
+static bool to_front(PyObject *dims, tp_value *v)
+{
+    tp_value moved;
+    int64_t at;
+    for (uint32_t i = 0; i < tp_length(*v); i++)
+        if (!to_front(dims, &v->list->item[i]))
+            return false;
+    if (v->tag != TP_TENSOR || dims == Py_None)
+        return true;
+    if (!face_read_int(dims, &at))
+        return false;
+    if (!tp_call(tp_op_find("aten", "movedim", "int"), (tp_value[]){ *v, tp_int(at), tp_int(0) }, &moved))
+        return face_raise() != NULL;
+    tp_value_unref(*v);
+    *v = moved;
+    return true;
+}
+
+/* What register_vmap was given: rule(info, in_dims, *args) gives (output, out_dims). */
+static bool batch_python(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *rule = Py_XNewRef(kernel_for(op, "FuncTorchBatched")), *kwargs = PyDict_New(), *args = kwargs ? positional(op, arg, kwargs) : NULL;
+    PyObject *dims = args ? PyTuple_New(PyTuple_GET_SIZE(args)) : NULL, *info = dims ? face_vmap_info(size, TP_RANDOM_ERROR) : NULL;
+    for (Py_ssize_t i = 0; info && i < PyTuple_GET_SIZE(args); i++)
+        PyTuple_SET_ITEM(dims, i, batched >> i & 1 ? PyLong_FromLong(0) : Py_NewRef(Py_None));
+    PyObject *head = info ? PyTuple_Pack(2, info, dims) : NULL, *all = head ? PySequence_Concat(head, args) : NULL;
+    PyObject *given = all && rule ? PyObject_Call(rule, all, kwargs) : NULL;
+    bool ok = given && PyTuple_Check(given) && PyTuple_GET_SIZE(given) == 2;
+    if (given && !ok)
+        PyErr_Format(PyExc_RuntimeError, "the vmap rule of %s::%s must give (output, out_dims)", op->space, op->name);
+    ok = ok && face_unbox_results(op, PyTuple_GET_ITEM(given, 0), result);
+    for (int i = 0; ok && i < op->result_count; i++) {
+        PyObject *each = PyTuple_GET_ITEM(given, 1), *one = PyTuple_Check(each) && i < PyTuple_GET_SIZE(each) ? PyTuple_GET_ITEM(each, i) : each;
+        if (!to_front(one, &result[i]))
+            ok = tp_call_take_back(op, result);
+    }
+    Py_XDECREF(rule);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(args);
+    Py_XDECREF(dims);
+    Py_XDECREF(info);
+    Py_XDECREF(head);
+    Py_XDECREF(all);
+    Py_XDECREF(given);
+    PyGILState_Release(state);
+    return ok || face_foreign();
+}
+
 /* ---- defining ---- */
 static PyObject *define(PyObject *module, PyObject *args)
 {
@@ -218,6 +272,8 @@ static PyObject *implement(PyObject *module, PyObject *args)
     if (PyDict_SetItemString(op->user, autograd ? "Autograd" : key, kernel) < 0)
         return NULL;
     choose_way(op);
+    if (strcmp(key, "FuncTorchBatched") == 0)
+        op->vmap = batch_python;
     Py_RETURN_NONE;
 }
 

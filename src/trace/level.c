@@ -120,6 +120,22 @@ tp_wrapped *tp_wrapped_at(const tp_level *l, const tp_tensor *t)
     return w && w->attached.free == wrapped_free && w->level == l->id ? w : NULL;
 }
 
+tp_level *tp_level_of(const tp_tensor *t, int *number)
+{
+    const tp_wrapped *w = t->extra;
+    tp_level *found = NULL;
+    int count = 0;
+    if (!w || w->attached.free != wrapped_free)
+        return NULL;
+    for (tp_mount *m = tp_self.transforms; m; m = m->outer) {
+        count += found != NULL;
+        if (!found && ((tp_level *)(void *)m)->id == w->level)
+            found = (tp_level *)(void *)m;
+    }
+    *number = count + 1;
+    return found;
+}
+
 tp_tensor *tp_level_wrap(const tp_level *l, tp_tensor *face, tp_tensor *inner, tp_tensor *tangent)
 {
     tp_wrapped *w = tp_alloc(sizeof *w);

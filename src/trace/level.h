@@ -36,10 +36,12 @@ TP_API void tp_level_init(tp_level *l, tp_level_call *call);
 TP_API void tp_level_enter(tp_level *l);
 TP_API void tp_level_leave(tp_level *l);                /* grad mode is again what it was when the level was entered */
 
+/* The entered level that t is a wrapper of, and its number (1: the outermost); NULL: none. */
+TP_API tp_level *tp_level_of(const tp_tensor *t, int *number);
 /* What t stands for at this level; NULL: it is no wrapper of this level. Borrowed. */
 TP_API tp_wrapped *tp_wrapped_at(const tp_level *l, const tp_tensor *t);
-/* Makes `face` (taken, also on failure; of the shape that is to be seen) a wrapper of `inner`; NULL: an error is set. */
-TP_API TP_CHECK tp_tensor *tp_level_wrap(const tp_level *l, tp_tensor *face, tp_tensor *inner, tp_tensor *tangent);
+/* Makes `shown` (taken, also on failure; of the shape that is to be seen) a wrapper of `inner`; NULL: an error is set. */
+TP_API TP_CHECK tp_tensor *tp_level_wrap(const tp_level *l, tp_tensor *shown, tp_tensor *inner, tp_tensor *tangent);
 /* Counted: what t stands for, itself when it is no wrapper of this level. */
 TP_API tp_tensor *tp_level_unwrap(const tp_level *l, tp_tensor *t);
 

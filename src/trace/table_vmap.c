@@ -137,10 +137,10 @@ static bool make_arguments(const tp_tally *t, const tp_sample_style *style, uint
 /* Refused as PyTorch refuses it, whatever the members do. */
 static bool is_refusal(const char *text)
 {
-    return strstr(text, "dynamic shape") || strstr(text, "We do") || strstr(text, "is not possible because there exists a Tensor `other`") ||
+    return strstr(text, "dynamic shape") || strstr(text, "We don't support") || strstr(text, "is not possible because there exists a Tensor `other`") ||
            strstr(text, "out= or view ops") || strstr(text, "same randomness with a batched") || strstr(text, "data-dependent control flow") ||
            strstr(text, "We could not generate a fallback") || strstr(text, "Attempted to vmap over `mask`") || strstr(text, "isn't supported yet") ||
-           strstr(text, "Batch norm got a batched tensor") || strstr(text, "not possible to do in-place");
+           strstr(text, "Batch norm got a batched tensor") || strstr(text, "we do not yet support");
 }
 
 static tp_tensor *plain(const tp_vmap_level *l, tp_tensor *t, int k)

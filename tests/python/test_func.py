@@ -134,7 +134,7 @@ def test_functional_call():
 
 
 def test_what_is_missing_says_so():
-    for f in (vmap, jvp):
+    for f in (jvp,):
         with pytest.raises(NotImplementedError, match=f.__name__):
             f(lambda x: x)
 

@@ -475,20 +475,19 @@ def emit_vmap(model, world, symbol):
         if model.kind == "pointwise":
             return "tp_vmap_pointwise", None
         if model.kind in ("reduction", "scan", "rowwise") and dims:
-            return calling("tp_vmap_shift", f"{1 << dims[0]:#x}")
+            several = sum(a.type.is_tensor for a in model.schema.args) > 1
+            return calling("tp_vmap_align" if several else "tp_vmap_shift", f"{1 << dims[0]:#x}")
         if any(e["kind"] == "sync" and e["if"] is None for e in model.effects):
             return "tp_vmap_dynamic", None
         return None, None           # the level opens it, or calls it for each member
     d = column.data
-    if d["how"] in ("align", "shift"):
+    if d["how"] in ("align", "fold", "shift"):
         masks = 0
         for word in d.get("names", ()):
             if model.schema.index(word) < 0:
                 raise Mistake(column.where, f"'vmap {d['how']}' names '{word}', which is no argument")
             masks |= 1 << model.schema.index(word)
         return calling(f"tp_vmap_{d['how']}", f"{masks:#x}")
-    if d["how"] == "fold":
-        return calling("tp_vmap_fold", str(model.schema.index(d["names"][0])))
     if d["how"] in ("draw", "loop"):
         return f"tp_vmap_{d['how']}", None
     if d["how"] == "decomp":
@@ -510,7 +509,7 @@ def emit_vmap_formula(model, world, name, node, any_batched):
     t.bound[0]["batch"] = Val("sym", "size")
     keep_results(t, model, t.compile(node), node)
     t.body.add("return tp_scope_end(&s);")
-    lead = ["(void)batched;"] if any_batched else ["if (batched != 1)", "    return tp_vmap_loop(op, arg, batched, size, result);"]
+    lead = ["(void)op, (void)batched, (void)size;"] if any_batched else ["if (batched != 1)", "    return tp_vmap_loop(op, arg, batched, size, result);"]
     return name, make_function(f"static bool {name}{VMAP_HEAD}", t, (), lead)
 
 

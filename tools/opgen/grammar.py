@@ -469,7 +469,7 @@ class Parser:
         word = self.peek()
         if word in ("align", "fold", "shift") and self.kind(1) == "name":
             return {"how": self.take(), "names": self.names()}
-        if word in ("align", "decomp", "draw", "loop") and self.at + 1 == len(self.tokens):
+        if word in ("align", "decomp", "draw", "loop", "shift") and self.at + 1 == len(self.tokens):
             return {"how": self.take()}
         if word == "error" and self.kind(1) == "string":
             self.take()

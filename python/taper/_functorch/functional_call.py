@@ -1,7 +1,7 @@
 """A module called with other parameters and buffers than its own."""
 import contextlib
 
-from .. import _C
+from .. import _C, stack
 from ..nn import Module
 
 
@@ -58,4 +58,25 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
 
 
 def stack_module_state(models):
-    raise NotImplementedError("torch.func.stack_module_state: Taper does not have it yet")
+    """(parameters, buffers) of an ensemble: under each name the tensors of all models, stacked."""
+    if len(models) == 0:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if not (all(m.training for m in models) or all(not m.training for m in models)):
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if not all(type(m) is type(models[0]) for m in models):
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    return tuple(_stacked([dict(getattr(m, kind)()) for m in models]) for kind in ("named_parameters", "named_buffers"))
+
+
+def _stacked(states):
+    """Leaves stack to leaves; what has a history keeps it."""
+    out = {}
+    for name in states[0]:
+        tensors = [state[name] for state in states]
+        if all(t.is_leaf for t in tensors):
+            if len({t.requires_grad for t in tensors}) > 1:
+                raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
+            out[name] = stack(tensors).detach().requires_grad_(tensors[0].requires_grad)
+        else:
+            out[name] = stack(tensors)
+    return out
