@@ -220,6 +220,7 @@ struct tp_op {
 
 /* "aten::add.Tensor", for messages. The buffer is the caller's. */
 TP_API const char *tp_op_full_name(const tp_op *op, char out[128]);
+TP_API void *tp_fail_op(tp_err kind, const tp_op *op);     /* the errors whose text is the name of an op */
 TP_API int tp_op_arg_index(const tp_op *op, const char *name);      /* -1: no such argument */
 
 /* ---- the registry ---- */

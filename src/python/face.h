@@ -161,6 +161,8 @@ tp_value face_sym_value(PyObject *o);                   /* of one for which face
 bool face_sym_int(PyObject *o, int64_t *out);           /* specialises, with a guard; false: exception set */
 bool face_sym_truth(PyObject *o, bool *answer);         /* the same of a condition */
 tp_shape_env *face_env_of(PyObject *o);                 /* of a ShapeEnv; borrowed */
+bool face_is_user_frame(PyFrameObject *f, PyCodeObject *code);     /* not of the package, or a module's forward */
+PyObject *face_fake_mode(const tp_tensor *t);           /* borrowed; NULL: belongs to none (no exception set) */
 PyObject *face_shape_env(tp_shape_env *env);            /* None: Python does not know it */
 bool face_sym_init(PyObject *module);
 bool face_fake_init(PyObject *module);
