@@ -779,7 +779,7 @@ static bool pure_call(tp_handle *h, const tp_value *arg, uint32_t count, tp_valu
     return ok;
 }
 
-static const tp_handle_type pure_type = { .free = pure_free, .equal = pure_equal, .hash = pure_hash, .call = pure_call };
+static const tp_handle_type pure_type = { .free = pure_free, .equal = pure_equal, .hash = pure_hash, .call = pure_call, .brief = true };
 
 static bool call_graphs(tp_mount *m, const tp_op *op, const tp_value *given, tp_value *result)
 {

@@ -67,7 +67,7 @@ static bool probe_equal(const tp_handle *a, const tp_handle *b) { return a == b;
 static uint64_t probe_hash(const tp_handle *h) { return (uint64_t)(uintptr_t)h; }
 
 static const tp_handle_type probe_type = {
-    .free = probe_free, .equal = probe_equal, .hash = probe_hash, .call = probe_call, .probes = true,
+    .free = probe_free, .equal = probe_equal, .hash = probe_hash, .call = probe_call, .brief = true, .probes = true,
 };
 
 /* ---- what functions read from outside ---- */
@@ -194,14 +194,14 @@ static tp_node *write_node(tp_recorder *r, const tp_op *op, const tp_value *arg,
 {
     tp_graph *g = tp_recorder_graph(r);
     tp_value lowered[MOST_ARGS] = { 0 };
-    bool ok = true;
+    bool ok = op->arg[0].list || op->graphs->item[0].arg == 0 || tp_record_lower(r, arg[0], &lowered[0]);    /* a condition is computed first */
     for (int i = 0; ok && i < op->graphs->count; i++) {
         tp_node *n = add_child(g, op->graphs->item[i].prefix, tp_recorder_graph(probes[i].inner));
         lowered[op->graphs->item[i].arg] = tp_of_node(n);
         ok = n;
     }
     for (int i = 0; ok && i < op->arg_count; i++)
-        if (lowered[i].tag != TP_NODE)
+        if (lowered[i].tag == TP_NONE)
             ok = op->arg[i].list ? lower_operands(r, arg[i], i == op->arg_count - 1 ? all : NULL, &lowered[i]) : tp_record_lower(r, arg[i], &lowered[i]);
     tp_node *n = ok ? tp_node_new(g, TP_CALL_FUNCTION, tp_target_op(op), lowered, op->arg_count, 0, op->graphs->node) : NULL;
     tp_values_unref(lowered, op->arg_count);

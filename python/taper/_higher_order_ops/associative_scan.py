@@ -22,4 +22,5 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
         return pytree.tree_leaves(combine_fn(pytree.tree_unflatten(a, spec), pytree.tree_unflatten(b, spec)))
 
     results = associative_scan_op(flat, along_first(leaves, dim, reverse), ())
-    return pytree.tree_unflatten([(y.flip(0) if reverse else y).movedim(0, dim) for y in results], spec)
+    ys = [y.flip(0) if reverse else y for y in results]
+    return pytree.tree_unflatten([y.movedim(0, dim) if dim else y for y in ys], spec)

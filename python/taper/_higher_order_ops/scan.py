@@ -8,7 +8,7 @@ scan_op = ops.higher_order.scan
 
 def along_first(leaves, dim, reverse):
     """The tensors with the scanned dim in front, from its end if so wanted."""
-    moved = [x.movedim(dim, 0) for x in leaves]
+    moved = [x.movedim(dim, 0) for x in leaves] if dim else leaves
     return [x.flip(0) for x in moved] if reverse else moved
 
 
@@ -35,4 +35,4 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False):
 
     results = scan_op(flat, start, along_first(leaves, dim, reverse), ())
     ys = [y.flip(0) if reverse else y for y in results[len(start):]]
-    return pytree.tree_unflatten(list(results[:len(start)]), start_spec), pytree.tree_unflatten([y.movedim(0, dim) for y in ys], nests[0])
+    return pytree.tree_unflatten(list(results[:len(start)]), start_spec), pytree.tree_unflatten([y.movedim(0, dim) if dim else y for y in ys], nests[0])
