@@ -330,6 +330,21 @@ static void copy_result(tp_scope *s, const tp_op *op, tp_value to, tp_value from
     tp_scope_call(s, &tp_op_copy_, (tp_value[]){ to, from, tp_bool(false) });
 }
 
+void tp_scope_copy_out(tp_scope *s, const tp_op *op, tp_value to, tp_value from)
+{
+    if (s->failed)
+        return;
+    if (from.tag != TP_LIST) {
+        copy_result(s, op, to, from);
+        return;
+    }
+    if (tp_length(to) != tp_length(from))
+        s->failed = !tp_fail(TP_ERR_RUNTIME, "%s_%s expected an out= argument of size %u, got size %u", op->name, op->overload,
+                             tp_length(from), tp_length(to));
+    for (uint32_t k = 0; k < tp_length(from) && !s->failed; k++)
+        copy_result(s, op, to.list->item[k], from.list->item[k]);
+}
+
 /* The functional op runs; its results are copied into the arguments that the variant writes. In place, pieces of the op
  * may save the argument for backward: they then work on a copy, which is not written. */
 bool tp_open_variant(const tp_op *op, const tp_value *arg, tp_value *result)
@@ -344,17 +359,9 @@ bool tp_open_variant(const tp_op *op, const tp_value *arg, tp_value *result)
         changed[0] = tp_scope_call(&s, &tp_op_clone, (tp_value[]){ arg[0], tp_none() });
     tp_value made = tp_scope_call_all(&s, base, changed);
     for (int i = 0; !s.failed && i < base->result_count; i++) {
-        tp_value to = arg[first + i], from = made.list->item[i];
-        if (from.tag != TP_LIST) {
-            copy_result(&s, op, to, from);
-            tp_scope_keep(&s, &result[i], to);
-            continue;
-        }
-        if (tp_length(to) != tp_length(from))           /* a list is written where it stands and not given back */
-            s.failed = !tp_fail(TP_ERR_RUNTIME, "%s_%s expected an out= argument of size %u, got size %u", op->name, op->overload,
-                                tp_length(from), tp_length(to));
-        for (uint32_t k = 0; k < tp_length(from) && !s.failed; k++)
-            copy_result(&s, op, to.list->item[k], from.list->item[k]);
+        tp_scope_copy_out(&s, op, arg[first + i], made.list->item[i]);
+        if (made.list->item[i].tag != TP_LIST)          /* a list is written where it stands and not given back */
+            tp_scope_keep(&s, &result[i], arg[first + i]);
     }
     return tp_scope_end(&s);
 }

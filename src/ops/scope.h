@@ -88,6 +88,8 @@ bool tp_run_missing(const tp_op *op, const tp_value *arg, tp_value *result);
 
 /* ---- openings and rules that need no formula ---- */
 bool tp_open_variant(const tp_op *op, const tp_value *arg, tp_value *result);   /* in-place and out twins of composites */
+/* A result, or a list of them, into what an out form was given for it. */
+void tp_scope_copy_out(tp_scope *s, const tp_op *op, tp_value to, tp_value from);
 
 /* Forward mode. Linear in all that is differentiated: the op itself, of the tangents. */
 bool tp_jvp_linear(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out);

@@ -41,5 +41,7 @@ TP_API extern const size_t tp_pipeline_clean_count;
 /* ---- the passes ---- */
 TP_API TP_CHECK bool tp_pass_dce(tp_graph *g, tp_pass *p);
 TP_API TP_CHECK bool tp_pass_cse(tp_graph *g, tp_pass *p);
+/* The same among the nodes that `may` allows, whatever they do: the caller knows that they may be merged. */
+TP_API TP_CHECK bool tp_cse(tp_graph *g, bool (*may)(const tp_node *n, void *data), void *data, bool *changed);
 
 #endif

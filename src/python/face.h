@@ -36,7 +36,7 @@ typedef struct word_object { PyObject_HEAD int word; } word_object;     /* layou
 
 enum { LAYOUT_STRIDED, LAYOUT_SPARSE_COO, LAYOUT_SPARSE_CSR, LAYOUT_SPARSE_CSC, LAYOUT_SPARSE_BSR, LAYOUT_SPARSE_BSC,
        LAYOUT_MKLDNN, LAYOUT_JAGGED, LAYOUT_COUNT };
-enum { FORMAT_COUNT = 4, MOST_FREE_WRAPPERS = 64 };
+enum { FORMAT_COUNT = 4, MOST_FREE_WRAPPERS = 64, MOST_FREE_SIZES = 64 };
 
 /* Modes of a thread; tp_self.modes points here while a stack is not empty or functions are disabled. */
 typedef struct face_modes {
@@ -72,6 +72,8 @@ struct face_state {
     PyObject *name_function, *name_dispatch;    /* interned "__torch_function__", "__torch_dispatch__" */
     tensor_object *free_wrapper;    /* linked through `tensor` */
     int free_wrapper_count;
+    PyTupleObject *free_size[TP_INLINE_DIMS + 1];   /* by length, linked through the first item */
+    int free_size_count;
     PyObject *function_sets, *method_sets, *nn_sets;    /* dicts: name -> op_set */
     struct capture_state *capture;  /* owned, capture/frame311.c: NULL until the frame hook is first used */
     tp_print_options print_options;
@@ -290,6 +292,7 @@ struct tp_signature;
 const struct tp_signature *face_signature_of(PyObject *capsule);   /* of _export_signature; NULL: exception set */
 bool face_export_program_init(PyObject *module);        /* export_program.c: .pt2 */
 bool face_transforms_init(PyObject *module);           /* transforms.c: torch.func */
+bool face_vmap_init(PyObject *module);                 /* vmap.c: torch.func.vmap */
 bool face_aot_init(PyObject *module);                  /* aot.c */
 bool face_op_table_init(PyObject *module);             /* op_table.c */
 bool face_module_is_plain(PyObject *module);         /* no hook of its own, none for all modules */

@@ -7,6 +7,7 @@
  * tangents   forward mode agrees with differences and with gradients (table_jvp.c)
  * bits       instruction sets and thread counts give equal bits
  * openings   an op that has both a kernel and a decomposition gets close values from them
+ * vmap       a call over batches gives what calls on the members give (table_vmap.c)
  * sweep      all of this cleans up when any one allocation fails */
 #include "base/test.h"
 
@@ -16,6 +17,7 @@
 #include "base/pool.h"
 #include "grad/tape.h"
 #include "kernels/gemm_set.h"
+#include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/dispatch.h"
 #include "ops/registry.h"
@@ -106,7 +108,9 @@ static void settle(const tp_tally *t)
 static void run_table(const char *kind, tp_table_check *check, const tp_sample_style *style, size_t styles)
 {
     int calls = 0, ops = 0;
-    const char *only = getenv("TAPER_TEST_OP");
+    const char *only = getenv("TAPER_TEST_OP"), *wanted = getenv("TAPER_TEST_CHECK");
+    if (wanted && strcmp(wanted, kind) != 0)
+        return;
     for (size_t i = 0; i < tp_op_table_count; i++) {
         const tp_op *op = tp_op_table[i];
         char name[128];
@@ -539,6 +543,27 @@ TP_TEST(openings_agree_with_kernels)
     run_table("openings", check_opening, styles, TP_COUNT(styles));
 }
 
+/* Ops that know no better way than one call for each member. */
+static int count_loops(void)
+{
+    int count = 0;
+    for (size_t i = 0; i < tp_op_table_count; i++) {
+        const tp_op *op = tp_op_table[i];
+        bool tensors = false;
+        for (int k = 0; k < op->arg_count; k++)
+            tensors |= op->arg[k].type == TP_TYPE_TENSOR;
+        count += tensors && op->variant != TP_OUT && op->kind != TP_LIKE_RANDOM && (op->vmap ? op->vmap == tp_vmap_loop : !op->open);
+    }
+    return count;
+}
+
+TP_TEST(batches_agree_with_their_members)
+{
+    static const tp_sample_style styles[] = { { TP_DTYPE_NONE, TP_SAMPLE_PLAIN, 1, 0, 0 }, { TP_f64, TP_SAMPLE_TRANSPOSED, 1, 0, 0 } };
+    run_table("vmap", tp_check_vmap, styles, TP_COUNT(styles));
+    printf("# %d ops are called for each member\n", count_loops());
+}
+
 static void check_everything(void *tally)
 {
     static const tp_sample_style f64 = { TP_f64, TP_SAMPLE_PLAIN, 1, 0, 0 };
@@ -570,4 +595,5 @@ TP_TEST(every_op_cleans_up)
 
 TP_TEST_MAIN(TP_IN_PARTS(fake_results_are_like_real_ones), TP_IN_PARTS(expressions_hold_at_other_sizes),
              TP_IN_PARTS(variants_compute_what_the_op_does), TP_IN_PARTS(gradients_agree_with_differences), TP_IN_PARTS(tangents_agree_with_gradients),
-             TP_IN_PARTS(bits_do_not_depend_on_the_machine), TP_IN_PARTS(openings_agree_with_kernels), TP_IN_PARTS(every_op_cleans_up))
+             TP_IN_PARTS(bits_do_not_depend_on_the_machine), TP_IN_PARTS(openings_agree_with_kernels),
+             TP_IN_PARTS(batches_agree_with_their_members), TP_IN_PARTS(every_op_cleans_up))

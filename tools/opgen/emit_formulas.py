@@ -1,10 +1,12 @@
 """Functions over tensors: decompositions, lists of views, inverses, backward formulas with what they save, forward mode."""
+import re
+
 from .ast import Attr, Binary, Call, CFun, Literal, Mistake, Name, walk
 from .emit_infer import Rules, finish, needed_lets
 from .emit_values import Val, bare
 from .emit_tensors import Lazy, Tensors, tensor
 from .emit_text import Body, function, quote, used_prelude
-from .model import node_name
+from .model import given_name, node_name
 
 OPEN_HEAD = "(const tp_op *op, const tp_value *arg, tp_value *result)"
 SAVES = {"sizes": "SIZES", "strides": "STRIDES", "dtype": "DTYPE", "options": "OPTIONS", "geometry": "GEOMETRY"}
@@ -121,7 +123,6 @@ def emit_inverse(model, world, symbol):
 
 
 def uses(text, word):
-    import re
     return re.search(rf"(?<![\w.>]){word}\b", text.split("{", 1)[1]) is not None
 
 
@@ -298,7 +299,14 @@ def emit_backward(model, world, symbol):
     single = len(model.schema.results) == 1 and not model.schema.results[0].type.is_tensors
     lead = ["if (tp_is_none(b->g[0]))", "    return true;"] if single else []
     text = make_function(f"static bool {symbol}_backward(tp_backward *b)", t, (), lead)
-    return f"{symbol}_backward", text, list(zip(t.saves, t.readers)), differentiable
+    order = sorted(range(len(t.saves)), key=lambda i: (saved_name(model.schema, *t.saves[i]), i))
+    text = re.sub(r"b->saved\[(\d+)\]", lambda m: f"b->saved[{order.index(int(m[1]))}]", text)
+    return f"{symbol}_backward", text, [(t.saves[i], t.readers[i]) for i in order], differentiable
+
+
+def saved_name(schema, what, index):
+    """Saved values are looked at in the order of their names: which of several that were written since an error names."""
+    return schema.results[index].name or "result" if what == "RESULT" else schema.args[index].name
 
 
 def emit_formula(t, model, names, indices, mask, expr, column):
@@ -441,7 +449,7 @@ def emit_deriv_jvp(t, model):
 
 
 # ---- batching ----
-VMAP_HEAD = "(const tp_op *op, const tp_value *arg, uint64_t batched, int64_t size, tp_value *result)"
+VMAP_HEAD = "(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)"
 
 
 def emit_vmap(model, world, symbol):
@@ -457,23 +465,21 @@ def emit_vmap(model, world, symbol):
             return "tp_vmap_pointwise", None
         if model.kind in ("reduction", "scan", "rowwise") and dims:
             return calling("tp_vmap_shift", f"{1 << dims[0]:#x}")
-        writes = any(a.type.written for a in model.schema.args)
-        plain = all(r.type.is_tensor for r in model.schema.results) and not any(a.type.is_tensors for a in model.schema.args)
-        if model.kind in ("composite", "view", "random", "factory", "metadata") or writes or not plain or model.decomps:
-            return None, None
-        return "tp_vmap_loop", None
+        if any(e["kind"] == "sync" and e["if"] is None for e in model.effects):
+            return "tp_vmap_dynamic", None
+        return None, None           # the level opens it, or calls it for each member
     d = column.data
-    if d["how"] == "shift":
+    if d["how"] in ("align", "shift"):
         masks = 0
-        for word in d["names"]:
+        for word in d.get("names", ()):
             if model.schema.index(word) < 0:
-                raise Mistake(column.where, f"'vmap shift' names '{word}', which is no argument")
+                raise Mistake(column.where, f"'vmap {d['how']}' names '{word}', which is no argument")
             masks |= 1 << model.schema.index(word)
-        return calling("tp_vmap_shift", f"{masks:#x}")
+        return calling(f"tp_vmap_{d['how']}", f"{masks:#x}")
     if d["how"] == "fold":
         return calling("tp_vmap_fold", str(model.schema.index(d["names"][0])))
-    if d["how"] == "loop":
-        return "tp_vmap_loop", None
+    if d["how"] in ("draw", "loop"):
+        return f"tp_vmap_{d['how']}", None
     if d["how"] == "decomp":
         return None, None           # the level opens an op without a rule
     if d["how"] == "error":
@@ -483,17 +489,17 @@ def emit_vmap(model, world, symbol):
     if isinstance(d["expr"], CFun):
         world.hooks.add(d["expr"].name)
         return d["expr"].name, None
-    return emit_vmap_formula(model, world, name, d["expr"])
+    return emit_vmap_formula(model, world, name, d["expr"], d["any"])
 
 
-def emit_vmap_formula(model, world, name, node):
-    """A formula over the batched first argument; `batch` is the size of its first dim."""
+def emit_vmap_formula(model, world, name, node, any_batched):
+    """A formula over the batched first argument; `batch` is the size of its first dim. `any`: right whichever are batched."""
     t = Tensors(model, world, Body())
     t.used_names.add("size")
-    t.bound[0]["batch"] = Val("int", "size")
+    t.bound[0]["batch"] = Val("sym", "size")
     keep_results(t, model, t.compile(node), node)
     t.body.add("return tp_scope_end(&s);")
-    lead = ["if (batched != 1)", "    return tp_vmap_loop(op, arg, batched, size, result);"]
+    lead = ["(void)batched;"] if any_batched else ["if (batched != 1)", "    return tp_vmap_loop(op, arg, batched, size, result);"]
     return name, make_function(f"static bool {name}{VMAP_HEAD}", t, (), lead)
 
 
@@ -536,9 +542,9 @@ def emit_functions(op, world, functions, opened):
             out.append(f"static const tp_save {symbol}_save[] = {{ {rows} }};")
             fields.update({"save": f"{symbol}_save", "save_count": str(len(saves))})
         out.append(text.rstrip("\n"))
-        given = model.column("name")
-        fields.update({"backward": name, "backward_name": quote(given.data["name"] if given else node_name(model.schema)),
-                       "differentiable": f"{differentiable:#x}"})
+        said = model.column("name")
+        given = model.scalar_of and given_name(model, "scalar") or (said.data["name"] if said else node_name(model.schema))
+        fields.update({"backward": name, "backward_name": quote(given), "differentiable": f"{differentiable:#x}"})
     results = {i for n in model.nograd for i in [nograd_result(model, n)] if i is not None}
     if results:
         fields["nondifferentiable_results"] = f"{sum(1 << i for i in results):#x}"
@@ -564,10 +570,16 @@ def for_variant(op, shared):
         return fields
     for name in ("tries", "try_count"):
         fields.pop(name, None)
+    column = op.entry.column("vmap")
+    if op.variant == "inplace" and op.entry.kind != "view" and column and column.data["how"] in ("expr", "fold") and \
+            not isinstance(column.data.get("expr"), CFun):
+        fields.pop("vmap", None)        # such a rule gives a new tensor
     if op.variant == "out":
         for name in ("backward", "backward_name", "backward_error", "save", "save_count", "differentiable", "jvp", "vmap", "inverse",
                      "nondifferentiable_results", "onnx"):
             fields.pop(name, None)
+    elif given := given_name(op.entry, op.variant):
+        fields["backward_name"] = quote(given)
     if "open" in fields and op.base.variant == "functional":
         fields["open"] = "tp_open_variant"
         fields.pop("open_traced", None)

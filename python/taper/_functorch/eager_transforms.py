@@ -77,4 +77,4 @@ def _missing(name):
     return missing
 
 
-vmap, jvp, jacfwd, hessian, linearize = map(_missing, "vmap jvp jacfwd hessian linearize".split())
+jvp, jacfwd, hessian, linearize = map(_missing, "jvp jacfwd hessian linearize".split())

@@ -124,6 +124,14 @@ TP_HOOK_D(tp_d_sym_size)
     return true;
 }
 
+TP_HOOK_D(tp_d_sym_sizes)
+{
+    tp_scope s = { 0 };
+    tp_syms sizes = tp_syms_sizes(arg[0].tensor);
+    (void)op;
+    return tp_rule_done(&s, tp_scope_syms(&s, &sizes), result);
+}
+
 TP_HOOK_D(tp_d_sym_stride)
 {
     int dim;

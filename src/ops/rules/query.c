@@ -23,6 +23,28 @@ ANSWER(tp_d_dim, tp_int(SELF->ndim))
 ANSWER(tp_d_promote_types, tp_of_dtype(tp_dtype_promote((tp_dtype)arg[0].i, (tp_dtype)arg[1].i)))
 ANSWER(tp_d_can_cast, tp_bool(tp_dtype_can_cast((tp_dtype)arg[0].i, (tp_dtype)arg[1].i)))
 
+ANSWER(tp_d_has_compatible_shallow_copy_type, tp_bool(SELF->device.type == arg[1].tensor->device.type))
+
+static size_t storage_elements(const tp_tensor *t)
+{
+    return t->storage->bytes / tp_dtype_bytes((tp_dtype)t->dtype);
+}
+
+ANSWER(tp_d_has_same_storage_numel, tp_bool(storage_elements(SELF) == storage_elements(arg[1].tensor)))
+
+static int internal_overlap(const tp_tensor *t)
+{
+    enum { NO, YES, TOO_HARD };
+    if (!t->numel || tp_tensor_is_dense(t))
+        return NO;
+    for (int i = 0; i < t->ndim; i++)
+        if (t->stride[i] == 0 && t->size[i] > 1)
+            return YES;
+    return TOO_HARD;
+}
+
+ANSWER(tp_d_has_internal_overlap, tp_int(internal_overlap(SELF)))
+
 TP_HOOK_D(tp_d_result_type)
 {
     tp_common c = TP_COMMON_START;
@@ -51,3 +73,50 @@ TP_HOOK_D(tp_d_numel) { return integer(tp_d_sym_numel, op, arg, result); }
 TP_HOOK_D(tp_d_size) { return integer(tp_d_sym_size, op, arg, result); }
 TP_HOOK_D(tp_d_stride) { return integer(tp_d_sym_stride, op, arg, result); }
 TP_HOOK_D(tp_d_storage_offset) { return integer(tp_d_sym_storage_offset, op, arg, result); }
+
+/* ---- claims ---- */
+
+/* Is the number, or the symbolic boolean or integer, other than zero? Guards. */
+static bool holds(tp_value v, bool *out)
+{
+    if (v.tag == TP_SYM)
+        return tp_sym_guard(tp_sym_ne(tp_sym_read(v), tp_sym_int(0)), out);
+    tp_c128 c = tp_scalar_to_complex(tp_as_scalar(v));
+    *out = c.re != 0 || c.im != 0;
+    return true;
+}
+
+TP_HOOK_D(tp_d_assert_scalar)
+{
+    bool held;
+    (void)op, (void)result;
+    return holds(arg[0], &held) && (held || tp_fail(TP_ERR_RUNTIME, "%s", arg[1].string->text));
+}
+
+static bool constrain(tp_value size, int64_t low, int64_t high)
+{
+    bool above, below;
+    if (high < low)
+        return tp_fail(TP_ERR_RUNTIME, "Max must be greater than or equal to min. Got min=%lld max=%lld", LL(low), LL(high));
+    if (size.tag == TP_SYM) {
+        tp_sym word = tp_sym_read(size);
+        if (!tp_sym_guard(tp_sym_ge(word, tp_sym_int(low)), &above) || !tp_sym_guard(tp_sym_le(word, tp_sym_int(high)), &below))
+            return false;
+        return (above && below) || tp_fail(TP_ERR_RUNTIME, "Invalid value range for a symbolic size between [%lld, %lld].", LL(low), LL(high));
+    }
+    int64_t n = (int64_t)tp_scalar_to_complex(tp_as_scalar(size)).re;
+    return (low <= n && n <= high) || tp_fail(TP_ERR_RUNTIME, "Invalid value range for %lld between [%lld, %lld].", LL(n), LL(low), LL(high));
+}
+
+/* arg: size, min, max */
+TP_HOOK_D(tp_d_constrain_range)
+{
+    (void)op, (void)result;
+    return constrain(arg[0], tp_is_none(arg[1]) ? INT64_MIN : tp_as_int(arg[1]), tp_is_none(arg[2]) ? INT64_MAX : tp_as_int(arg[2]));
+}
+
+TP_HOOK_D(tp_d_constrain_range_for_size)
+{
+    (void)op, (void)result;
+    return constrain(arg[0], tp_is_none(arg[1]) ? 0 : tp_as_int(arg[1]), tp_is_none(arg[2]) ? INT64_MAX : tp_as_int(arg[2]));
+}
