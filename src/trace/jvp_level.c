@@ -197,6 +197,17 @@ static void link_view(const tp_level *l, const tp_op *op, const tp_value *face, 
         w->base = tp_tensor_ref(of->base ? of->base : face[0].tensor);
 }
 
+/* A tangent that a formula handed through is still that of the argument: a write to the result must not reach it. */
+static tp_value own_tangent(tp_scope *s, const tp_level *l, const tp_op *op, const tp_value *face, tp_value tangent)
+{
+    bool shared = false;
+    for (int i = 0; i < op->arg_count; i++) {
+        const tp_wrapped *w = face[i].tag == TP_TENSOR ? tp_wrapped_at(l, face[i].tensor) : NULL;
+        shared |= w && w->tangent && w->tangent->storage == tangent.tensor->storage;
+    }
+    return shared ? tp_rule_call(s, &tp_op_clone, 1, &tangent) : tangent;
+}
+
 static bool give(tp_scope *s, const tp_level *l, const tp_op *op, const tp_value *face, tp_value tangent, tp_value *v)
 {
     if (v->tag == TP_TENSOR) {
@@ -216,7 +227,7 @@ static bool give(tp_scope *s, const tp_level *l, const tp_op *op, const tp_value
         else if (at >= 0 && op->arg[at].written)
             write_tangent(s, l, w, tangent);
         else if (at == -1)
-            put_tangent(s, w, w->base ? tangent : adopted(s, w->inner, tangent));
+            put_tangent(s, w, w->base ? tangent : adopted(s, w->inner, own_tangent(s, l, op, face, tangent)));
     }
     for (uint32_t i = 0; i < tp_length(*v); i++)
         if (!give(s, l, op, face, tangent.tag == TP_LIST && i < tangent.list->count ? tangent.list->item[i] : tp_none(), &v->list->item[i]))
@@ -311,6 +322,14 @@ tp_jvp_level *tp_jvp_level_of(const tp_tensor *t)
     return NULL;
 }
 
+tp_jvp_level *tp_jvp_level_open(void)
+{
+    for (tp_mount *m = tp_self.transforms; m; m = m->outer)
+        if (m->call == level_call && !((tp_jvp_level *)(void *)m)->closed)
+            return (tp_jvp_level *)(void *)m;
+    return NULL;
+}
+
 bool tp_jvp_level_pause(tp_jvp_level *j, bool paused)
 {
     bool before = j->paused;
@@ -366,12 +385,10 @@ static bool fits(const tp_tensor *primal, const tp_tensor *tangent)
     return false;
 }
 
-tp_tensor *tp_jvp_level_wrap(tp_jvp_level *j, tp_tensor *primal, tp_tensor *tangent)
+/* Takes the face; NULL after an error. */
+static tp_tensor *with_tangent(tp_jvp_level *j, tp_tensor *face, tp_tensor *primal, tp_tensor *tangent)
 {
     tp_scope s;
-    if (tangent && !fits(primal, tangent))
-        return NULL;
-    tp_tensor *face = wrap(&j->level, primal);
     if (!face || !tangent)
         return face;
     aside a = step_under(j);
@@ -381,6 +398,26 @@ tp_tensor *tp_jvp_level_wrap(tp_jvp_level *j, tp_tensor *primal, tp_tensor *tang
         return face;
     tp_tensor_unref(face);
     return NULL;
+}
+
+tp_tensor *tp_jvp_level_wrap(tp_jvp_level *j, tp_tensor *primal, tp_tensor *tangent)
+{
+    return tangent && !fits(primal, tangent) ? NULL : with_tangent(j, wrap(&j->level, primal), primal, tangent);
+}
+
+tp_tensor *tp_jvp_level_dual(tp_jvp_level *j, tp_tensor *primal, tp_tensor *tangent)
+{
+    tp_tensor *plain = tp_level_unwrap(&j->level, primal), *dual = NULL;
+    tp_value pair[2] = { tp_of_tensor(plain), tp_of_tensor(plain) }, face, inner;
+    if (fits(plain, tangent) && tp_call(&tp_op_view_as, pair, &face)) {
+        if (tp_call(&tp_op_view_as, pair, &inner)) {
+            dual = with_tangent(j, tp_level_wrap(&j->level, tp_tensor_ref(face.tensor), inner.tensor, NULL), inner.tensor, tangent);
+            tp_value_unref(inner);
+        }
+        tp_value_unref(face);
+    }
+    tp_tensor_unref(plain);
+    return dual;
 }
 
 tp_tensor *tp_jvp_level_unwrap(const tp_jvp_level *j, tp_tensor *t)
@@ -399,14 +436,13 @@ bool tp_jvp_level_tangent(tp_jvp_level *j, const tp_tensor *t, tp_tensor **tange
     return step_back(a, &s);
 }
 
-bool tp_jvp_level_set_tangent(tp_jvp_level *j, tp_tensor *wrapper, tp_tensor *tangent)
+bool tp_jvp_level_set_tangent(tp_jvp_level *j, tp_tensor *t, tp_tensor *tangent)
 {
     tp_scope s;
-    tp_wrapped *w = tp_wrapped_at(&j->level, wrapper);
-    if (!w || !fits(wrapper, tangent))
-        return w == NULL;
+    if (!fits(t, tangent) || (!tp_wrapped_at(&j->level, t) && !convert(&j->level, t)))
+        return false;
     aside a = step_under(j);
     tp_scope_start(&s);
-    write_tangent(&s, &j->level, w, tp_of_tensor(tangent));
+    write_tangent(&s, &j->level, tp_wrapped_at(&j->level, t), tp_of_tensor(tangent));
     return step_back(a, &s);
 }

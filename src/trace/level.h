@@ -54,10 +54,10 @@ TP_API TP_CHECK bool tp_level_open(tp_level *l, const tp_op *op, const tp_value 
 TP_API TP_CHECK bool tp_level_check_written(const tp_level *l, const tp_op *op, const tp_value *arg);
 /* Sends a call on wrappers through autograd, which records on them; `below` has it afterwards, as if at the level itself, and
  * goes on with tp_mount_next. */
-typedef bool tp_level_below(tp_level *l, const tp_op *op, const tp_value *face, tp_value *result);
-TP_API TP_CHECK bool tp_level_tape(tp_level *l, tp_level_below *below, const tp_op *op, const tp_value *face, tp_value *result);
+typedef bool tp_level_below(tp_level *l, const tp_op *op, const tp_value *given, tp_value *result);
+TP_API TP_CHECK bool tp_level_tape(tp_level *l, tp_level_below *below, const tp_op *op, const tp_value *given, tp_value *result);
 /* A result that is the inner tensor of an argument is that argument (in-place ops, .contiguous()): the argument's place and, in
- * *face, the counted wrapper, which has taken the geometry of its inner tensor; -1: it is none of them, -2: an error is set. */
-TP_API TP_CHECK int tp_level_find(const tp_level *l, const tp_op *op, const tp_value *arg, const tp_tensor *inner, tp_tensor **face);
+ * *shown, the counted wrapper, which has taken the geometry of its inner tensor; -1: it is none of them, -2: an error is set. */
+TP_API TP_CHECK int tp_level_find(const tp_level *l, const tp_op *op, const tp_value *arg, const tp_tensor *inner, tp_tensor **shown);
 
 #endif

@@ -1,6 +1,7 @@
 /* query.c - answers about tensors and types that are no tensors: booleans, integers, types. */
 #include "ops/promote.h"
 #include "ops/rules/rules.h"
+#include "sym/env.h"
 
 #define ANSWER(name, value)     \
     TP_HOOK_D(name)             \
