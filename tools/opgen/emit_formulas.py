@@ -477,7 +477,7 @@ def emit_vmap(model, world, symbol):
         if model.kind in ("reduction", "scan", "rowwise") and dims:
             several = sum(a.type.is_tensor for a in model.schema.args) > 1
             return calling("tp_vmap_align" if several else "tp_vmap_shift", f"{1 << dims[0]:#x}")
-        if any(e["kind"] == "sync" and e["if"] is None for e in model.effects):
+        if model.kind != "composite" and any(e["kind"] == "sync" and e["if"] is None for e in model.effects):
             return "tp_vmap_dynamic", None
         return None, None           # the level opens it, or calls it for each member
     d = column.data
