@@ -1,7 +1,7 @@
 """torch.func: grad, vjp, functionalize, functional_call; values against plain autograd, words against PyTorch's."""
 import pytest
 import taper
-from taper.func import functional_call, functionalize, grad, grad_and_value, jacrev, jvp, vjp, vmap
+from taper.func import functional_call, functionalize, grad, grad_and_value, jacrev, vjp
 
 
 def test_grad():
