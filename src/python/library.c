@@ -4,8 +4,7 @@
  * key that a program registers: "CPU", "Meta", "Autograd", "CompositeImplicitAutograd" … */
 #include <string.h>
 
-#include "python/face.h"
-#include "trace/vmap_level.h"
+#include "python/vmap.h"
 
 /* ---- running a Python kernel ---- */
 static PyObject *kernel_for(const tp_op *op, const char *key)
@@ -79,8 +78,6 @@ static bool run_python(const tp_op *op, const tp_value *arg, tp_value *result)
 }
 
 /* ---- batching ---- */
-PyObject *face_vmap_info(tp_sym size, tp_randomness randomness);
-
 /* The result of a rule with its batch in front. */
 static bool to_front(PyObject *dims, tp_value *v)
 {

@@ -325,3 +325,9 @@ bool tp_v_factors(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym
     }
     return tp_scope_end(&s);
 }
+
+/* Rows of probabilities: a member that is one row gives one of the batch, others are folded. */
+bool tp_v_multinomial(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
+{
+    return rank_of(arg, batched, 0) == 1 ? tp_vmap_random(op, arg, batched, size, result) : tp_vmap_fold(op, arg, batched, size, result, 1);
+}
