@@ -7,7 +7,7 @@
  *     tp_s_  ops/rules/      the sizes of a result
  *     tp_d_  ops/rules/      a decomposition: calls other ops through the dispatcher
  *     tp_v_  ops/rules/      a batching rule
- *     tp_j_  ops/rules/      a forward-mode rule
+ *     tp_j_  ops/rules/      a forward-mode rule (tp_j_transposed: trace/)
  *     tp_o_  export/onnx/    the ONNX nodes of a call */
 #ifndef TP_OPS_HOOKS_H
 #define TP_OPS_HOOKS_H
@@ -47,6 +47,7 @@ bool tp_run_view(const tp_op *op, const tp_value *arg, tp_value *result);       
 bool tp_run_open(const tp_op *op, const tp_value *arg, tp_value *result);       /* the decomposition, at the bottom */
 bool tp_open_named(const tp_op *op, const tp_value *arg, tp_value *result);     /* opens another name of an op: calls the op */
 bool tp_open_each(const tp_op *op, const tp_value *arg, tp_value *result);      /* calls another op for each member of its lists */
+bool tp_open_on_copies(const tp_op *op, const tp_value *arg, tp_value *result); /* the functional and out forms of a step that writes lists */
 bool tp_run_metadata(const tp_op *op, const tp_value *arg, tp_value *result);   /* kernel writes and returns argument 0 */
 bool tp_run_variant(const tp_op *op, const tp_value *arg, tp_value *result);    /* in-place, out and functional twins of kernel ops */
 bool tp_run_list_view(const tp_op *op, const tp_value *arg, tp_value *result);  /* `results k < n`: open makes the list */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "python/face.h"
+#include "trace/fake.h"
 
 bool face_is_array(PyObject *o)
 {
@@ -230,6 +231,8 @@ static PyObject *array_of(PyObject *tensor)
 PyObject *face_to_array(PyObject *tensor, bool force)
 {
     tp_tensor *t = face_tensor(tensor);
+    if (tp_is_fake(t))
+        return PyErr_Format(PyExc_RuntimeError, ".numpy() is not supported for tensor subclasses.");
     if (t->storage->kind == TP_MEMORY_NONE && t->numel)
         return PyErr_Format(PyExc_TypeError, "can't convert %s device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.",
                             t->device.type == TP_META ? "meta" : "this");

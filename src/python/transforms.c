@@ -3,6 +3,7 @@
  * Trees of tensors are wrapped for a level, the function runs inside it, and what comes out is unwrapped. A level is always
  * left, whatever the function raises. Several results of one call travel as lists of leaves and a spec (pytree.h). */
 #include "python/pytree.h"
+#include "python/transforms.h"
 
 #include "grad/tape.h"
 #include "trace/functional.h"
@@ -10,10 +11,7 @@
 #include "trace/vmap_level.h"
 
 /* ---- mapping leaves ---- */
-typedef tp_tensor *map_leaf(void *user, tp_tensor *t);     /* counted; NULL: an error is set */
-
-/* The tree with each of its tensors replaced; `strict`: what to say of other leaves, NULL: they stay. */
-static PyObject *map_tensors(PyObject *o, map_leaf *map, void *user, const char *strict)
+PyObject *face_map_tensors(PyObject *o, face_map_leaf *map, void *user, const char *strict)
 {
     PyObject *leaves = PyList_New(0), *spec = leaves ? face_tree_flatten(o, NULL, leaves) : NULL, *out = NULL;
     bool ok = spec != NULL;
@@ -112,8 +110,7 @@ static Py_ssize_t check_number(PyObject *number, Py_ssize_t count)
     return -1;
 }
 
-/* What is differentiated by: one argument, or a tuple of those that a tuple of numbers names. */
-static PyObject *chosen(PyObject *args, PyObject *argnums)
+PyObject *face_chosen_arguments(PyObject *args, PyObject *argnums)
 {
     if (PyLong_Check(argnums)) {
         Py_ssize_t at = check_number(argnums, PyTuple_GET_SIZE(args));
@@ -121,6 +118,8 @@ static PyObject *chosen(PyObject *args, PyObject *argnums)
     }
     if (!PyTuple_Check(argnums))
         return PyErr_Format(PyExc_RuntimeError, "argnums must be int or Tuple[int, ...], got: %R", (PyObject *)Py_TYPE(argnums));
+    if (PyTuple_GET_SIZE(argnums) == 0)
+        return PyErr_Format(PyExc_RuntimeError, "argnums must be non-empty");
     PyObject *unique = PySet_New(argnums), *out = NULL;
     bool twice = unique && PySet_GET_SIZE(unique) != PyTuple_GET_SIZE(argnums);
     Py_XDECREF(unique);
@@ -137,8 +136,7 @@ static PyObject *chosen(PyObject *args, PyObject *argnums)
     return out;
 }
 
-/* The arguments with these put back in their places. */
-static PyObject *replaced(PyObject *args, PyObject *argnums, PyObject *by)
+PyObject *face_replaced_arguments(PyObject *args, PyObject *argnums, PyObject *by)
 {
     PyObject *list = PySequence_List(args);
     for (Py_ssize_t i = 0; list && i < (PyLong_Check(argnums) ? 1 : PyTuple_GET_SIZE(argnums)); i++) {
@@ -210,8 +208,7 @@ static bool check_scalar(PyObject *o)
     return true;
 }
 
-/* (output, aux): aux is NULL when there is none. Both borrowed from `given`. */
-static bool split_aux(PyObject *given, bool has_aux, const char *who, PyObject **output, PyObject **aux)
+bool face_split_aux(PyObject *given, bool has_aux, const char *who, PyObject **output, PyObject **aux)
 {
     *output = given;
     *aux = NULL;
@@ -236,7 +233,7 @@ static PyObject *differentiate(PyObject *function, PyObject *args, PyObject *kwa
     if (!given)
         return NULL;
     PyObject *leaves = PyList_New(0), *spec = leaves ? face_tree_flatten(by, NULL, leaves) : NULL;
-    if (spec && split_aux(given, has_aux, "grad_and_value(f)(*args)", &value, &aux) && check_scalar(value)) {
+    if (spec && face_split_aux(given, has_aux, "grad_and_value(f)(*args)", &value, &aux) && check_scalar(value)) {
         PyObject *outputs = PyList_New(1);
         if (outputs)
             PyList_SET_ITEM(outputs, 0, Py_NewRef(value));
@@ -265,15 +262,15 @@ static PyObject *inside_level(PyObject *all, level_work *work)
     level_object *level = level_new();
     if (!level)
         return NULL;
-    PyObject *picked = chosen(args, argnums);
+    PyObject *picked = face_chosen_arguments(args, argnums);
     tp_grad_level_enter(level->level);
-    PyObject *by = picked ? map_tensors(picked, wrap_leaf, level->level, "Thing passed to transform API must be Tensor, got %R") : NULL;
-    PyObject *wrapped = by ? map_tensors(args, wrap, level->level, NULL) : NULL;
-    PyObject *full = wrapped ? replaced(wrapped, argnums, by) : NULL, *named = full ? map_tensors(kwargs, wrap, level->level, NULL) : NULL;
+    PyObject *by = picked ? face_map_tensors(picked, wrap_leaf, level->level, "Thing passed to transform API must be Tensor, got %R") : NULL;
+    PyObject *wrapped = by ? face_map_tensors(args, wrap, level->level, NULL) : NULL;
+    PyObject *full = wrapped ? face_replaced_arguments(wrapped, argnums, by) : NULL, *named = full ? face_map_tensors(kwargs, wrap, level->level, NULL) : NULL;
     PyObject *inside = named ? work(function, full, named, by, has_aux, length) : NULL;
     tp_grad_level_leave(level->level);
     if (inside)
-        out = map_tensors(inside, unwrap, level->level, NULL);
+        out = face_map_tensors(inside, unwrap, level->level, NULL);
     Py_XDECREF(inside);
     Py_XDECREF(picked);
     Py_XDECREF(by);
@@ -315,13 +312,13 @@ static PyObject *func_vjp(PyObject *module, PyObject *all)
     if (!level)
         return NULL;
     tp_grad_level_enter(level->level);
-    PyObject *by = map_tensors(primals, wrap_leaf, level->level, "Thing passed to transform API must be Tensor, got %R");
+    PyObject *by = face_map_tensors(primals, wrap_leaf, level->level, "Thing passed to transform API must be Tensor, got %R");
     PyObject *given = by ? PyObject_Call(function, by, NULL) : NULL;
     tp_grad_level_leave(level->level);
-    bool ok = given && split_aux(given, has_aux, "vjp(f, *primals)", &output, &aux) && (level->inputs = PyList_New(0)) && (level->outputs = PyList_New(0)) &&
+    bool ok = given && face_split_aux(given, has_aux, "vjp(f, *primals)", &output, &aux) && (level->inputs = PyList_New(0)) && (level->outputs = PyList_New(0)) &&
               (level->in_spec = face_tree_flatten(by, NULL, level->inputs)) && (level->out_spec = face_tree_flatten(output, NULL, level->outputs)) &&
               only_tensors(level->outputs);
-    PyObject *plain = ok ? map_tensors(output, unwrap, level->level, NULL) : NULL, *more = plain && aux ? map_tensors(aux, unwrap, level->level, NULL) : NULL;
+    PyObject *plain = ok ? face_map_tensors(output, unwrap, level->level, NULL) : NULL, *more = plain && aux ? face_map_tensors(aux, unwrap, level->level, NULL) : NULL;
     if (plain && (!aux || more))
         out = aux ? Py_BuildValue("(OOO)", plain, level, more) : Py_BuildValue("(OO)", plain, level);
     Py_XDECREF(by);
@@ -382,11 +379,11 @@ static PyObject *func_pullback(PyObject *module, PyObject *all)
     if (spec && check_seeds(level, given, spec) && check_sizes(level->outputs, given)) {
         /* The tape belongs to the level: its formulas run there, on the stack of the moment. */
         tp_grad_level_enter(level->level);
-        PyObject *seeds = map_tensors(given, wrap, level->level, NULL);
+        PyObject *seeds = face_map_tensors(given, wrap, level->level, NULL);
         PyObject *grads = seeds ? gradients(level->outputs, level->inputs, seeds, keep, create) : NULL;
         tp_grad_level_leave(level->level);
         PyObject *nested = grads ? face_tree_unflatten(level->in_spec, grads) : NULL;
-        out = nested ? map_tensors(nested, unwrap, level->level, NULL) : NULL;
+        out = nested ? face_map_tensors(nested, unwrap, level->level, NULL) : NULL;
         Py_XDECREF(seeds);
         Py_XDECREF(grads);
         Py_XDECREF(nested);
@@ -397,7 +394,7 @@ static PyObject *func_pullback(PyObject *module, PyObject *all)
 }
 
 /* ---- jacrev ---- */
-static PyObject *call_function(const char *name, PyObject *args, PyObject *kwargs)
+PyObject *face_call_function(const char *name, PyObject *args, PyObject *kwargs)
 {
     PyObject *space = PyObject_GetAttrString(face.module, "_VariableFunctions"), *function = space ? PyObject_GetAttrString(space, name) : NULL;
     PyObject *out = args && function ? PyObject_Call(function, args, kwargs) : NULL;
@@ -444,12 +441,12 @@ static PyObject *some_rows(PyObject *outputs, PyObject *inputs, Py_ssize_t low, 
         ok = basis && PyList_Append(seeds, basis) == 0;
         Py_XDECREF(basis);
     }
-    PyObject *batch = ok ? map_tensors(seeds, wrap_batch, level, NULL) : NULL, *grads = NULL;
+    PyObject *batch = ok ? face_map_tensors(seeds, wrap_batch, level, NULL) : NULL, *grads = NULL;
     if (batch) {
         tp_vmap_level_enter(level);
         grads = gradients(outputs, inputs, batch, true, true);
         tp_vmap_level_leave(level);
-        out = grads ? map_tensors(grads, unwrap_batch, level, NULL) : NULL;
+        out = grads ? face_map_tensors(grads, unwrap_batch, level, NULL) : NULL;
     } else if (!level) {
         (void)face_raise();
     }
@@ -471,7 +468,7 @@ static PyObject *cut_rows(PyObject *chunks, Py_ssize_t input, PyObject *inputs, 
     for (Py_ssize_t i = 0; lengths && i < count; i++)
         PyList_SET_ITEM(lengths, i, PyLong_FromLongLong(face_tensor(PyList_GET_ITEM(outputs, i))->numel));
     if (rows && lengths)
-        whole = parts == 1 ? Py_NewRef(PyList_GET_ITEM(rows, 0)) : call_function("cat", Py_BuildValue("(O)", rows), NULL);
+        whole = parts == 1 ? Py_NewRef(PyList_GET_ITEM(rows, 0)) : face_call_function("cat", Py_BuildValue("(O)", rows), NULL);
     PyObject *cut = whole ? face_call_method("split_with_sizes", whole, &lengths, 1) : NULL, *pieces = cut ? PySequence_List(cut) : NULL;
     out = pieces ? PyList_New(count) : NULL;
     for (Py_ssize_t i = 0; out && i < count; i++) {
@@ -524,7 +521,7 @@ static PyObject *jacobians(PyObject *function, PyObject *args, PyObject *kwargs,
 {
     PyObject *given = PyObject_Call(function, args, kwargs), *output, *aux, *out = NULL;
     PyObject *inputs = PyList_New(0), *in_spec = given && inputs ? face_tree_flatten(by, NULL, inputs) : NULL, *outputs = PyList_New(0), *out_spec = NULL;
-    bool ok = in_spec && outputs && split_aux(given, has_aux, "jacrev(f)(*args)", &output, &aux) &&
+    bool ok = in_spec && outputs && face_split_aux(given, has_aux, "jacrev(f)(*args)", &output, &aux) &&
               (out_spec = face_tree_flatten(output, NULL, outputs)) && only_tensors(outputs);
     PyObject *rows = ok ? jacobian_rows(outputs, inputs, length) : NULL, *nested = rows ? PyList_New(0) : NULL;
     ok = nested != NULL;
@@ -594,14 +591,14 @@ static PyObject *func_functionalize(PyObject *module, PyObject *all)
     tp_functional *f = tp_functional_new();
     if (!f)
         return face_raise();
-    PyObject *plain = Py_BuildValue("(OO)", args, kwargs), *wrapped = plain ? map_tensors(plain, functional_wrap, f, NULL) : NULL, *given = NULL;
+    PyObject *plain = Py_BuildValue("(OO)", args, kwargs), *wrapped = plain ? face_map_tensors(plain, functional_wrap, f, NULL) : NULL, *given = NULL;
     if (wrapped) {
         tp_functional_enter(f, TP_LAYER_TRANSFORM);
         given = PyObject_Call(function, PyTuple_GET_ITEM(wrapped, 0), PyTuple_GET_ITEM(wrapped, 1));
         tp_functional_leave(f);
     }
     if (given && write_back(f, plain, wrapped))
-        out = map_tensors(given, functional_value, f, NULL);
+        out = face_map_tensors(given, functional_value, f, NULL);
     Py_XDECREF(given);
     Py_XDECREF(wrapped);
     Py_XDECREF(plain);

@@ -25,6 +25,7 @@ typedef struct tp_wrapped {
     uint64_t    level;
     tp_tensor  *inner;          /* counted */
     tp_tensor  *tangent;        /* counted, may be NULL */
+    tp_tensor  *base;           /* jvp: counted, may be NULL: the wrapper that this one is a view of, never itself a view */
 } tp_wrapped;
 
 enum { TP_LEVEL_MOST_ARGS = 64 };
@@ -49,5 +50,14 @@ typedef tp_tensor *tp_level_map(const tp_level *l, tp_tensor *t);       /* count
 TP_API TP_CHECK bool tp_level_map_values(const tp_level *l, tp_level_map *map, const tp_value *from, int count, tp_value *to);
 /* Opens a composite with the level back in its place, so that its pieces meet it. */
 TP_API TP_CHECK bool tp_level_open(tp_level *l, const tp_op *op, const tp_value *arg, tp_value *result);
+/* PyTorch's error when the call writes a tensor from outside with values of this level. */
+TP_API TP_CHECK bool tp_level_check_written(const tp_level *l, const tp_op *op, const tp_value *arg);
+/* Sends a call on wrappers through autograd, which records on them; `below` has it afterwards, as if at the level itself, and
+ * goes on with tp_mount_next. */
+typedef bool tp_level_below(tp_level *l, const tp_op *op, const tp_value *given, tp_value *result);
+TP_API TP_CHECK bool tp_level_tape(tp_level *l, tp_level_below *below, const tp_op *op, const tp_value *given, tp_value *result);
+/* A result that is the inner tensor of an argument is that argument (in-place ops, .contiguous()): the argument's place and, in
+ * *shown, the counted wrapper, which has taken the geometry of its inner tensor; -1: it is none of them, -2: an error is set. */
+TP_API TP_CHECK int tp_level_find(const tp_level *l, const tp_op *op, const tp_value *arg, const tp_tensor *inner, tp_tensor **shown);
 
 #endif

@@ -1,7 +1,7 @@
 """A module called with other parameters and buffers than its own."""
 import contextlib
 
-from .. import stack
+from .. import _C, stack
 from ..nn import Module
 
 
@@ -20,15 +20,7 @@ def _tied(named, tensors):
 @contextlib.contextmanager
 def _swapped(module, tensors, tie_weights, strict):
     """The module has these tensors while inside; what it had comes back whatever happens."""
-    places, parameters, buffers = {}, {}, {}            # full name -> the dict that has the tensor, and the tensor
-    for path, owner in module.named_modules(remove_duplicate=False):
-        prefix = path + "." if path else ""
-        for place, found in ((owner._parameters, parameters), (owner._buffers, buffers)):
-            for name, tensor in place.items():
-                if tensor is not None:
-                    name = prefix + name
-                    found[name], places[name] = tensor, place
-    named = {**parameters, **buffers}
+    named, places = _C._module_tensors(module, Module)
     unexpected = [name for name in tensors if name not in named]
     if tie_weights and len(set(map(id, named.values()))) < len(named):
         tensors = _tied(named, tensors)
@@ -39,12 +31,10 @@ def _swapped(module, tensors, tie_weights, strict):
     if unexpected:
         raise AttributeError(f"{type(module).__name__} has no attribute `{unexpected[0]}`")
     try:
-        for name, tensor in tensors.items():
-            places[name][name.rpartition(".")[2]] = tensor
+        _C._module_put(places, tensors, tensors)
         yield
     finally:
-        for name in tensors:
-            places[name][name.rpartition(".")[2]] = named[name]
+        _C._module_put(places, tensors, named)
 
 
 def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
