@@ -4,8 +4,7 @@
  * key that a program registers: "CPU", "Meta", "Autograd", "CompositeImplicitAutograd" … */
 #include <string.h>
 
-#include "python/face.h"
-#include "trace/vmap_level.h"
+#include "python/vmap.h"
 
 /* ---- running a Python kernel ---- */
 static PyObject *kernel_for(const tp_op *op, const char *key)
@@ -188,8 +187,6 @@ static PyType_Slot below_slots[] = { { Py_tp_methods, below_methods }, { 0, NULL
 static PyType_Spec below_spec = { "taper._C._AutoDispatchBelowAutograd", sizeof(below_object), 0, Py_TPFLAGS_DEFAULT, below_slots };
 
 /* ---- batching ---- */
-PyObject *face_vmap_info(tp_sym size, tp_randomness randomness);
-
 /* The result of a rule with its batch in front. */
 static bool to_front(PyObject *dims, tp_value *v)
 {
