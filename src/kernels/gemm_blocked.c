@@ -24,6 +24,9 @@ enum {
     SLICE = 2048,               /* rows and columns packed at a time, so that both stay in the last cache */
     SLICE_K = 4 * TP_GEMM_K,
     TILE_COLUMNS = 256,
+    PACK_TURNED = 96,           /* up to so many rows of A, B is read as it lies: along k; */
+    PACK_ACROSS = 192,          /* along n, but across lines of the cache or in one set of it; */
+    PACK_IN_LINES = 640,        /* along n */
     ONE_TILE = TP_GEMM_PACKED_ROWS, /* rows of a tile at most: a block of A fits the second cache */
 };
 
@@ -139,7 +142,9 @@ static bool run_blocked(const tp_gemm_problem *g, const tp_gemm_kernels *kernels
 {
     int64_t sm = least(g->m, SLICE), sn = least(g->n, SLICE), sk = least(g->k, SLICE_K);
     bool pack_a = !g->packed_a && (g->a_offset || g->a_column != 1 || (g->n > 256 && g->m * g->k > 128 << 10));
-    bool pack_b = g->fill || g->packed_a ? g->m > ONE_TILE : g->m > 192 || (g->b_column != 1 && g->m > 96);
+    int64_t apart = g->b_row * (int64_t)bytes;
+    bool in_lines = apart % 64 == 0 && apart % TP_GEMM_SAME_SET != 0;
+    bool pack_b = g->m > (g->fill || g->packed_a ? ONE_TILE : g->b_column != 1 ? PACK_TURNED : in_lines ? PACK_IN_LINES : PACK_ACROSS);
     size_t a_bytes = pack_a ? (size_t)(up(sm, kernels->rows) * sk) * bytes : 0;
     size_t b_bytes = pack_b ? (size_t)(up(sn, kernels->columns) * sk) * bytes : 0;
     char *scratch = NULL;
