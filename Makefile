@@ -17,7 +17,7 @@ RUN := PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PY)
 ORACLE_PY := $(CURDIR)/.venv-oracle/bin/python
 PYTEST := $(RUN) -m pytest -q -p no:cacheprovider
 
-.PHONY: all build setup demo docs test test-all test-c test-ops test-ops-share test-python bench check check-ops asan fuzz fuzz-programs fuzz-sym \
+.PHONY: all build setup demo docs test test-all test-c test-ops test-ops-share test-python bench bench-gemm check check-ops asan fuzz fuzz-programs fuzz-sym \
         conformance format install clean
 
 all: build
@@ -113,6 +113,20 @@ fuzz-sym: build .venv-oracle/ready
 
 bench: build .venv-oracle/ready
 	$(RUN) bench/bench.py --torch $(ORACLE_PY)
+
+# Our products of matrices beside LIBXSMM's and oneDNN's.
+RIVALS := .venv-gemm
+$(RIVALS)/ready: requirements/gemm.txt tools/gemm_rivals tools/setup
+	tools/gemm_rivals $(PYTHON) $(RIVALS)
+	touch $@
+
+$(BUILD)/bench-gemm: bench/gemm.c $(RIVALS)/ready build
+	cc -std=gnu17 -O2 -fopenmp -Isrc -isystem $(RIVALS)/include $< -o $@ -L$(BUILD)/src -ltaper -Wl,-rpath,$(CURDIR)/$(BUILD)/src \
+	    -L$(RIVALS)/lib -Wl,-rpath,$(CURDIR)/$(RIVALS)/lib $$(ls $(RIVALS)/lib/libdnnl.so 2>/dev/null) \
+	    $$(ls {$(RIVALS),/usr}/lib/libxsmm{,noblas}.a 2>/dev/null) -lm -ldl -lpthread
+
+bench-gemm: $(BUILD)/bench-gemm
+	$(PY) bench/gemm.py $(BUILD)/bench-gemm
 
 format: $(VENV)/ready
 	$(VENV)/bin/pip install -q -r requirements/format.txt

@@ -98,21 +98,3 @@ sym_sqrt = _sym_sqrt
 
 def sym_fresh_size(expr):
     return expr
-
-
-def _constrain(size, min, max):
-    low, high = 0 if min is None else min, 2 ** 63 - 1 if max is None else max
-    if isinstance(size, SymInt):
-        size._narrow(low, high)
-    elif not low <= size <= high:
-        raise RuntimeError(f"Invalid value range for {size} between [{low}, {high}].")
-
-
-def sym_constrain_range(size, *, min=None, max=None):
-    _constrain(size, -2 ** 63 if min is None else min, max)
-
-
-def sym_constrain_range_for_size(size, *, min=None, max=None):
-    _constrain(size, min, max)
-    if isinstance(size, SymInt):
-        size._mark_size()

@@ -174,7 +174,8 @@ bool tp_run_metadata(const tp_op *op, const tp_value *arg, tp_value *result)
     tp_tensor *out[MOST_RESULTS] = { arg[0].tensor };
     if ((op->infer && !op->infer(op, arg, g)) || !op->kernel(arg, out))
         return false;
-    *result = tp_of_tensor(tp_tensor_ref(arg[0].tensor));
+    if (op->result_count)               /* a step of an optimiser writes lists and gives nothing back */
+        *result = tp_of_tensor(tp_tensor_ref(arg[0].tensor));
     return true;
 }
 
@@ -228,6 +229,15 @@ bool tp_run_view(const tp_op *op, const tp_value *arg, tp_value *result)
     tp_tensor *view = tp_tensor_view_as(self, &g);
     if (!view)
         return false;
+    if (op->variant == TP_OUT) {
+        tp_tensor *out = arg[op->arg_count - 1].tensor;
+        bool ok = prepare_out(out, &g);
+        if (ok)
+            tp_copy(out, view);
+        tp_tensor_unref(view);
+        *result = ok ? tp_of_tensor(tp_tensor_ref(out)) : tp_none();
+        return ok;
+    }
     *result = tp_of_tensor(view);
     return true;
 }

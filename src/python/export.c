@@ -232,7 +232,7 @@ static void copy_plainly(tp_graph *g)
 static bool clean(tp_graph *g)
 {
     copy_plainly(g);
-    const tp_pass_info dce = { "dce", tp_pass_dce };
+    const tp_pass_info dce = { "dce", tp_pass_dce, TP_STAGE_ANY };
     return tp_passes_run(g, &dce, 1, NULL, NULL) || face_raise();
 }
 

@@ -4,6 +4,7 @@
 #include "ops/known.h"
 #include "python/face.h"
 #include "trace/fake.h"
+#include "trace/vmap_level.h"
 
 /* What a nest of sequences holds: its shape and the least type that holds every number. */
 typedef struct literal {
@@ -290,6 +291,10 @@ static PyObject *list_from(const tp_tensor *t, int dim, const char *at)
 
 static bool readable(const tp_tensor *t, const char *what)
 {
+    if (tp_is_batched(t)) {
+        PyErr_SetString(PyExc_RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage");
+        return false;
+    }
     if (t->storage->kind != TP_MEMORY_NONE || !t->numel)
         return true;
     if (t->device.type == TP_META)

@@ -242,7 +242,7 @@ PyObject *face_to_array(PyObject *tensor, bool force)
         PyObject *wants = PyObject_GetAttrString(tensor, "requires_grad");
         bool on = wants == Py_True;
         Py_XDECREF(wants);
-        if (on && !force)
+        if (on && !force && tp_self.grad_mode)
             return PyErr_Format(PyExc_RuntimeError, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
         if (on) {
             PyObject *plain = PyObject_CallMethod(tensor, "detach", NULL);

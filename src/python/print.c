@@ -7,6 +7,8 @@
 #include "python/face.h"
 #include "tensor/print.h"
 #include "trace/fake.h"
+#include "trace/level.h"
+#include "trace/vmap_level.h"
 
 enum { MOST_SUFFIXES = 6, SUFFIX_BYTES = 256 };
 
@@ -82,11 +84,33 @@ static const char *prefix_of(PyObject *self)
     return face_is_fast(self) || (face_overrides(self) & OVERRIDES_FUNCTION) == 0 ? "tensor(" : NULL;
 }
 
+/* A wrapper of a level shows what it stands for, four columns further in. */
+static PyObject *wrapper_repr(tp_tensor *t, tp_level *level, int number)
+{
+    PyObject *inner = face_wrap(tp_tensor_ref(tp_wrapped_at(level, t)->inner)), *text = inner ? PyObject_Repr(inner) : NULL, *out = NULL;
+    PyObject *lines = text ? PyUnicode_Splitlines(text, 0) : NULL, *gap = PyUnicode_FromString("\n    ");
+    PyObject *body = lines && gap ? PyUnicode_Join(gap, lines) : NULL;
+    if (body && tp_vmap_level_at(&level->mount))
+        out = PyUnicode_FromFormat("BatchedTensor(lvl=%d, bdim=0, value=\n    %U\n)", number, body);
+    else if (body)
+        out = PyUnicode_FromFormat("GradTrackingTensor(lvl=%d, value=\n    %U\n)", number, body);
+    Py_XDECREF(inner);
+    Py_XDECREF(text);
+    Py_XDECREF(lines);
+    Py_XDECREF(gap);
+    Py_XDECREF(body);
+    return out;
+}
+
 PyObject *face_tensor_repr(PyObject *self)
 {
     if (TP_UNLIKELY(face_overridden(self)))
         return face_override_method(self, "__repr__", NULL, 0, NULL);
     tp_tensor *t = face_tensor(self);
+    int number;
+    tp_level *level = tp_level_of(t, &number);
+    if (level)
+        return wrapper_repr(t, level, number);
     tp_print_options options = current_options();
     tp_text out = { 0 };
     suffixes s = { .count = 0 };

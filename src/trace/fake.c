@@ -345,11 +345,11 @@ static bool check_out(tp_tensor *out, const tp_tensor *made)
 }
 
 /* Factories inside make fakes too. */
-static bool open_faked(const tp_op *op, const tp_value *arg, tp_value *result)
+static bool run_faked(tp_run_fn *run, const tp_op *op, const tp_value *arg, tp_value *result)
 {
     uint32_t active = tp_self.active;
     tp_self.active = active | KEY;
-    bool ok = op->open(op, arg, result);
+    bool ok = run(op, arg, result);
     tp_self.active = active;
     return ok;
 }
@@ -362,8 +362,9 @@ static bool call_inside(const tp_op *op, const tp_value *arg, tp_value *result)
         return tp_fail(TP_ERR_RUNTIME, "Can't call metadata mutating ops on non-Fake Tensor inputs. Found in %s", tp_op_full_name(op, name));
     /* What runs by its decomposition is that also here: its pieces check and guard. */
     if (!base->infer || op->kind == TP_LIKE_COMPOSITE || base->run == tp_run_open) {
-        if (op->open)
-            return open_faked(op, arg, result);
+        tp_run_fn *run = op->fake ? op->fake : op->open;
+        if (run)
+            return run_faked(run, op, arg, result);
         return tp_fail_op(TP_ERR_UNSUPPORTED, op);
     }
     if (!check_real(op, arg) || !common_device(op, arg))

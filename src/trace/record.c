@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "ops/symbolic.h"
+#include "trace/record_graphs.h"
 #include "trace/record_sizes.h"
 
 typedef struct constant {
@@ -309,6 +310,12 @@ static bool write_literal(tp_recorder *r, const tp_op *op, const tp_value *arg, 
     return (describe(r, n, result[0]) && tp_record_track(r, result[0].tensor, n)) || tp_call_take_back(copy, result);
 }
 
+static bool write_graphs(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    tp_node *n = tp_record_graphs(r, &r->mount, op, arg, result);
+    return n && (track_results(r, op, n, result) || tp_call_take_back(op, result));
+}
+
 static bool run_table(const tp_op *op, const tp_value *arg, tp_value *result, void *user)
 {
     tp_recorder *r = ((void **)user)[0];
@@ -326,6 +333,8 @@ static bool run_open(const tp_op *op, const tp_value *arg, tp_value *result, voi
 static bool record_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_recorder *r = (tp_recorder *)(void *)m;
+    if (op->graphs)
+        return write_graphs(r, op, arg, result);
     if (r->host.decompose) {
         int got = 0;
         if (!tp_mount_reopen(m, run_table, op, arg, result, (void *[]){ r, &got }))
@@ -384,6 +393,11 @@ void tp_recorder_enter(tp_recorder *r, tp_layer_id layer)
 void tp_recorder_leave(tp_recorder *r)
 {
     tp_mount_pop(&r->mount);
+}
+
+const tp_record_host *tp_recorder_host(const tp_recorder *r)
+{
+    return &r->host;
 }
 
 tp_graph *tp_recorder_graph(const tp_recorder *r)

@@ -49,6 +49,11 @@ class FakeTensor(Tensor, metaclass=_FakeTensorMeta):
     pass
 
 
+class _Reference(weakref.ref):
+    """weakref.KeyedRef without its constructors, which took longer than the fake tensor."""
+    __slots__ = ("key", "fake")
+
+
 class FakeTensorMode(_C._FakeModeBase):
     def __init__(self, *, allow_fallback_kernels=True, allow_non_fake_inputs=False, shape_env=None, static_shapes=None,
                  export=False):
@@ -57,7 +62,7 @@ class FakeTensorMode(_C._FakeModeBase):
         self.shape_env = shape_env
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.export = export
-        self._known = {}                    # id of a tensor -> weak references to it and to its fake
+        self._known = {}                    # id of a tensor -> weak reference to it, which has one to its fake
         self._sharing = {}                  # address of a storage -> ids of known tensors that look into it
         mode = weakref.ref(self)
 
@@ -71,10 +76,11 @@ class FakeTensorMode(_C._FakeModeBase):
 
     def _faked(self, key, storage=None):
         """The fake of the tensor with this id, while both live; and, if asked, while it looks into that storage."""
-        real, fake = (reference() for reference in self._known.get(key, (_nothing, _nothing)))
+        reference = self._known.get(key)
+        real = None if reference is None else reference()
         if real is None or storage is not None and real.untyped_storage()._cdata != storage:
             return None
-        return fake
+        return reference.fake()
 
     def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None, trace=True):
         if _C._is_fake(tensor) and tensor.fake_mode is self:
@@ -101,13 +107,10 @@ class FakeTensorMode(_C._FakeModeBase):
 
             if isinstance(tensor, Parameter):
                 fake = Parameter(fake, tensor.requires_grad)
-        self._known[key] = (weakref.KeyedRef(tensor, self._forget, key), weakref.ref(fake))
+        reference = self._known[key] = _Reference(tensor, self._forget)
+        reference.key, reference.fake = key, weakref.ref(fake)
         sharing[:] = [other for other in sharing if other in self._known and other != key] + [key]
         return fake
-
-
-def _nothing():
-    return None
 
 
 def is_fake(x):
