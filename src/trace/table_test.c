@@ -471,9 +471,10 @@ static void check_opening(tp_tally *t, const tp_sample_style *style)
 /* ---- tests ---- */
 
 static const tp_sample_style layouts[] = {
-    { TP_DTYPE_NONE, TP_SAMPLE_PLAIN, 1, 0, 0 }, { TP_DTYPE_NONE, TP_SAMPLE_TRANSPOSED, 1, 0, 0 }, { TP_DTYPE_NONE, TP_SAMPLE_STRIDED, 1, 0, 0 },
-    { TP_DTYPE_NONE, TP_SAMPLE_BROADCAST, 1, 0, 0 }, { TP_f64, TP_SAMPLE_PLAIN, 1, 0, 0 }, { TP_bf16, TP_SAMPLE_PLAIN, 1, 0, 0 },
-    { TP_f16, TP_SAMPLE_TRANSPOSED, 1, 0, 0 },
+    { .dtype = TP_DTYPE_NONE, .layout = TP_SAMPLE_PLAIN, .grow = 1 }, { .dtype = TP_DTYPE_NONE, .layout = TP_SAMPLE_TRANSPOSED, .grow = 1 },
+    { .dtype = TP_DTYPE_NONE, .layout = TP_SAMPLE_STRIDED, .grow = 1 }, { .dtype = TP_DTYPE_NONE, .layout = TP_SAMPLE_BROADCAST, .grow = 1 },
+    { .dtype = TP_f64, .layout = TP_SAMPLE_PLAIN, .grow = 1 }, { .dtype = TP_bf16, .layout = TP_SAMPLE_PLAIN, .grow = 1 },
+    { .dtype = TP_f16, .layout = TP_SAMPLE_TRANSPOSED, .grow = 1 },
 };
 
 TP_TEST(fake_results_are_like_real_ones)
@@ -493,7 +494,7 @@ TP_TEST(variants_compute_what_the_op_does)
 
 TP_TEST(gradients_agree_with_differences)
 {
-    static const tp_sample_style f64 = { TP_f64, TP_SAMPLE_PLAIN, 1, 0, 0 };
+    static const tp_sample_style f64 = { .dtype = TP_f64, .layout = TP_SAMPLE_PLAIN, .grow = 1 };
     run_table("gradients", tp_check_gradient, &f64, 1);
 }
 
@@ -505,13 +506,13 @@ TP_TEST(bits_do_not_depend_on_the_machine)
 
 TP_TEST(openings_agree_with_kernels)
 {
-    static const tp_sample_style styles[] = { { TP_DTYPE_NONE, TP_SAMPLE_PLAIN, 1, 0, 0 }, { TP_f64, TP_SAMPLE_PLAIN, 1, 0, 0 } };
+    static const tp_sample_style styles[] = { { .dtype = TP_DTYPE_NONE, .grow = 1 }, { .dtype = TP_f64, .grow = 1 } };
     run_table("openings", check_opening, styles, TP_COUNT(styles));
 }
 
 static void check_everything(void *tally)
 {
-    static const tp_sample_style f64 = { TP_f64, TP_SAMPLE_PLAIN, 1, 0, 0 };
+    static const tp_sample_style f64 = { .dtype = TP_f64, .layout = TP_SAMPLE_PLAIN, .grow = 1 };
     tp_tally *t = tally;
     tp_check_fake(t, &f64);
     tp_check_symbolic(t, &f64);
