@@ -34,6 +34,10 @@ static const struct known { const char *kind, *op, *reason; } known[] = {
     { "gradients", "aten::linalg_cond", "PyTorch writes to the inverse that it needs" },
     { "gradients", "aten::linalg_cond.p_str", "PyTorch writes to the inverse that it needs" },
     { "gradients", "aten::linalg_eigvalsh", "one triangle is read" },
+    { "gradients", "aten::as_strided_scatter", "PyTorch's: that of the elements which are overwritten" },
+    { "gradients", "aten::ctc_loss.IntList", "that of log probabilities whose exponentials sum to 1" },
+    { "gradients", "aten::ldexp.Tensor", "PyTorch's: 2 to a negative integer is 0 in the gradient" },
+    { "gradients", "aten::log_sigmoid_backward", "the buffer is a function of self" },
     { "gradients", "aten::linalg_qr", "not without Q, nor for all of a tall one's columns" },
     { "gradients", "aten::qr", "not for all of a tall one's columns" },
 };
