@@ -184,7 +184,7 @@ def mover(size):
     noise = torch.Generator().manual_seed(1)
 
     def move(value):
-        if value.dtype in FLOATS and value._base is None:      # unseen by the tape: .data counts its own writes
+        if value.dtype in FLOATS and value._base is None and not overlaps_itself(value):        # unseen by the tape: .data counts its own writes
             value.data.add_(torch.randn(value.shape, generator=noise, dtype=value.dtype) * size)
     return move
 
