@@ -15,7 +15,7 @@ from torch._functorch.aot_autograd import aot_function
 from torch.fx.experimental.proxy_tensor import make_fx
 
 ROOM = 2e-4
-REFUSALS = ("depends on data", "data-dependent")
+REFUSALS = ("depends on data", "data-dependent", "no value to read")
 
 
 def flat(program):
