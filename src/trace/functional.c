@@ -565,7 +565,8 @@ static bool call_out(tp_mount *m, const tp_op *op, const tp_value *given, tp_val
         tp_tensor *value = made[i].tensor;
         made[i] = tp_none();
         if (!same_sizes(face, value))
-            ok = !functional_of(face)->view && tp_fake_take_geometry(face, value);
+            ok = functional_of(face)->view ? tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s that changes the size of a view", op->name) != NULL
+                                           : tp_fake_take_geometry(face, value);
         if (!ok)
             tp_tensor_unref(value);
         ok = ok && write_value((tp_functional *)(void *)m, face, value);
@@ -669,10 +670,16 @@ static bool writes(const tp_op *op)
     return false;
 }
 
-static bool trains(const tp_functional *f, const tp_op *op, const tp_value *arg)
+/* Of an op that writes in training only: is this that? */
+static bool in_training(const tp_op *op, const tp_value *arg)
 {
     int training = tp_op_arg_index(op, "training");
-    if (!op->functional_twin || (training >= 0 && !tp_as_bool(arg[training])))
+    return training < 0 || tp_as_bool(arg[training]);
+}
+
+static bool trains(const tp_functional *f, const tp_op *op, const tp_value *arg)
+{
+    if (!op->functional_twin || !in_training(op, arg))
         return false;
     for (int i = 0; i < op->arg_count; i++)
         if (((op->hidden_writes >> i & 1) || op->arg[i].written) && !is_wrapper(f, arg[i]))
@@ -811,7 +818,7 @@ static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, t
         return tp_mount_reopen(m, open_here, op, arg, result, NULL);
     if (trains(f, op, arg))
         return call_twin(m, op, arg, result);
-    if (writes(op)) {
+    if (writes(op) && (!op->functional_twin || in_training(op, arg))) {
         int can = check_written(f, op, arg);
         if (can <= 0)
             return can == 0 && tp_mount_next(m, op, arg, result);
