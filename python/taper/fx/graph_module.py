@@ -327,7 +327,7 @@ class GraphModule(Module):
 
     # ---- copies ----
     def __reduce__(self):
-        left = ("_graph", "_tracer_cls", "_tracer_extras")
+        left = ("_graph", "_tracer_cls", "_tracer_extras", "shape_env")      # the last is about this process
         state = {name: value for name, value in self.__dict__.items() if name not in left}
         names, codegen = self._graph.python_code("self").globals, self._graph._codegen
         trees = codegen if isinstance(codegen, _PyTreeCodeGen) else None
