@@ -698,3 +698,14 @@ def test_constants_go_where_assigning_would_put_them():
     graph.output(graph.get_attr("training"))
     with pytest.raises(KeyError, match="attribute 'training' already exists"):
         fx.GraphModule({"training": torch.ones(1)}, graph)
+
+
+def test_a_module_may_wrap_its_call():
+    class Wrapped(nn.Module):
+        def __call__(self, *args, **kwargs):
+            return super().__call__(*args, **kwargs) + 1
+
+        def forward(self, *args, k=0):
+            return sum(args) + k
+    module = Wrapped()
+    assert module() == 1 and module(1, 2) == 4 and module(*range(20), k=5) == sum(range(20)) + 6
