@@ -24,6 +24,7 @@ struct tp_recorder {
     tp_map    constant_at;          /* address of a constant -> its index */
     uint32_t  tensor_constants, parameter_constants;
     tp_size_nodes sizes;
+    tp_shape_env *env;              /* counted, may be NULL: names the numbers that were read */
 };
 
 enum { MOST_ARGS = 64, MOST_RESULTS = 64 };
@@ -211,13 +212,20 @@ static bool track_item(tp_recorder *r, tp_node *whole, int64_t index, tp_value v
     return item && describe(r, item, v) && tp_record_track(r, v.tensor, item);
 }
 
+static bool note_number(tp_recorder *r, tp_sym x, tp_node *n)
+{
+    if (!r->env)
+        r->env = tp_shape_env_ref(tp_sym_env(x));
+    return tp_sizes_note_word(&r->sizes, x, n);
+}
+
 static bool track_results(tp_recorder *r, const tp_op *op, tp_node *n, const tp_value *result)
 {
     bool ok = true;
     if (op->result_count == 0)
         return true;
     if (op->result_count == 1 && result[0].tag == TP_SYM)
-        return describe(r, n, result[0]) && tp_sizes_note_word(&r->sizes, (tp_sym){ result[0].sym }, n);
+        return describe(r, n, result[0]) && note_number(r, (tp_sym){ result[0].sym }, n);
     if (op->result_count == 1 && result[0].tag == TP_TENSOR)
         return describe(r, n, result[0]) && tp_record_track(r, result[0].tensor, n);
     tp_value whole = result[0];
@@ -372,6 +380,7 @@ void tp_recorder_free(tp_recorder *r)
     tp_map_fini(&r->constant_at);
     tp_map_fini(&r->node_of);
     tp_sizes_fini(&r->sizes);
+    tp_shape_env_unref(r->env);
     tp_graph_unref(r->graph);
     tp_free(r);
 }
@@ -409,6 +418,11 @@ tp_node *tp_record_input(tp_recorder *r, const char *name, tp_value v)
     if (v.tag == TP_SYM && !tp_sizes_note_word(&r->sizes, (tp_sym){ v.sym }, n))
         return NULL;
     return n;
+}
+
+bool tp_record_asserts(tp_recorder *r)
+{
+    return !r->env || tp_sizes_assert(&r->sizes, r->graph, r->env);
 }
 
 tp_node *tp_record_output(tp_recorder *r, tp_value lowered)
