@@ -30,6 +30,7 @@ typedef struct tp_record_host {
     int (*decompose)(void *context, const tp_op *op, const tp_value *arg, tp_value *result);
     bool (*is_parameter)(void *context, const tp_tensor *t);
     tp_origin *(*origin)(void *context);        /* of the node being made, counted; NULL: none */
+    bool keeps_names;                   /* graphs of functions call their inputs as the operands are called, not arg0_1 … */
 } tp_record_host;
 
 TP_API TP_CHECK tp_recorder *tp_recorder_new(const tp_record_host *host);      /* host: copied, may be NULL */
