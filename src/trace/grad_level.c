@@ -70,7 +70,7 @@ static bool bottom_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_va
         return false;
     uint32_t allowed = tp_self.allowed, active = tp_self.active;
     bool mode = tp_self.grad_mode;
-    tp_self.allowed = b->allowed;
+    tp_self.allowed = b->allowed & ~TP_LAYER_BIT(TP_LAYER_AUTOCAST);       /* the casts were made above this level's tape */
     tp_self.active = b->active;
     tp_self.grad_mode = mode && b->level->outer_mode;
     bool ok = tp_mount_next(&b->level->mount, op, inner, result);
@@ -113,8 +113,8 @@ static bool level_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_val
         return false;
     bottom b = { .mount = { .call = bottom_call }, .level = l, .allowed = tp_self.allowed, .active = tp_self.active };
     tp_mount_push(&b.mount, TP_LAYER_TRACE_R);
-    tp_self.allowed = TP_LAYER_BIT(TP_LAYER_GRAD) | TP_LAYER_BIT(TP_LAYER_TRACE_R);
-    tp_self.active = TP_LAYER_BIT(TP_LAYER_TRACE_R) | TP_LAYER_BIT(TP_LAYER_GRAD);
+    uint32_t autocast = b.allowed & b.active & TP_LAYER_BIT(TP_LAYER_AUTOCAST);
+    tp_self.allowed = tp_self.active = autocast | TP_LAYER_BIT(TP_LAYER_GRAD) | TP_LAYER_BIT(TP_LAYER_TRACE_R);
     bool ok = tp_call(op, faces, result);
     tp_self.allowed = b.allowed;
     tp_mount_pop(&b.mount);
