@@ -218,6 +218,14 @@ class GraphModule(Module):
             self.add_module(name, GraphModule({}, child, "<lambda>"))
         return child is not None
 
+    def _note_children(self):
+        """Tells the graph which graphs its modules have now: programs without Python look there."""
+        for node in self._graph.find_nodes(op="get_attr"):
+            child = self._modules.get(node.target)
+            if isinstance(child, GraphModule):
+                child._note_children()
+                self._graph._set_child(node.target, child._graph)
+
     __jit_unused_properties__ = ["graph", "code"]
 
     @property
