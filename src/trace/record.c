@@ -53,6 +53,29 @@ bool tp_record_track(tp_recorder *r, tp_tensor *t, tp_node *n)
     return tp_sizes_note(&r->sizes, t, n);
 }
 
+static bool holds_value(const tp_recorder *r, tp_value v)
+{
+    if (v.tag == TP_TENSOR)
+        return (v.tensor->keys & TP_LAYER_BIT(TP_LAYER_DISPATCH)) && tp_record_node_of(r, v.tensor);
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (holds_value(r, v.list->item[i]))
+            return true;
+    return false;
+}
+
+static bool record_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result);
+
+bool tp_record_holds(const tp_op *op, const tp_value *arg, const tp_recorder *r)
+{
+    const tp_mount *top = tp_self.tracer[1];
+    if (!r && (!(tp_self.allowed & TP_LAYER_BIT(TP_LAYER_TRACE_R)) || !top || top->call != record_call))
+        return false;
+    for (int i = 0; i < op->arg_count; i++)
+        if (holds_value(r ? r : (const tp_recorder *)(const void *)top, arg[i]))
+            return true;
+    return false;
+}
+
 bool tp_record_fact(tp_value v, tp_value *out)
 {
     *out = tp_none();
@@ -268,13 +291,26 @@ static bool may_read(const tp_recorder *r, const tp_op *op, const tp_value *arg)
     return true;
 }
 
+/* What the op gives: by the layers below, or, where a tensor of a Python class is a value of this trace, by that class, whose own
+ * calls are not recorded. */
+static bool compute(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    if (r->mount.layer != TP_LAYER_TRACE_R || !tp_record_holds(op, arg, r))
+        return tp_mount_next(&r->mount, op, arg, result);
+    uint32_t allowed = tp_self.allowed;
+    tp_self.allowed = (allowed | TP_LAYER_BIT(TP_LAYER_DISPATCH)) & ~TP_LAYER_BIT(TP_LAYER_TRACE_R);
+    bool ok = tp_the_runtime.layer[TP_LAYER_DISPATCH]->call(op, arg, result);
+    tp_self.allowed = allowed;
+    return ok;
+}
+
 static bool write_down(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_value lowered[2 * MOST_ARGS];
     uint32_t positional, keywords;
     if (!lower_call(r, op, arg, lowered, &positional, &keywords))
         return false;
-    bool ok = tp_mount_next(&r->mount, op, arg, result);
+    bool ok = compute(r, op, arg, result);
     if (ok) {
         tp_node *n = tp_node_new(r->graph, TP_CALL_FUNCTION, tp_target_op(op), lowered, positional, keywords, op->name);
         ok = (n ? track_results(r, op, n, result) : tp_graph_check(r->graph)) || tp_call_take_back(op, result);

@@ -427,7 +427,7 @@ def _retrace(program, table, preserved):
 
     def run(seen):
         with mode:
-            return list(_run_nodes(old, seen, stack, None)), {}
+            return list(_run_nodes(old, seen, stack, program.graph_module)), {}
 
     graph, constants, _, written = _C._export_trace(run, inputs, [node.name for node in placeholders], True, False, table, stack)
     if constants:
