@@ -327,15 +327,17 @@ static int64_t pixels(const tp_conv_grid *g)
 
 int64_t tp_conv_even_step(const int64_t size[3], const int64_t space[3])
 {
-    int64_t step = 0, expected = 0;
+    int64_t step = 1, expected = 0;
+    bool seen = false;
     for (int d = 2; d >= 0; d--)
         if (size[d] > 1) {
-            if (expected && space[d] != expected)
+            if (seen && space[d] != expected)
                 return 0;
-            step = expected ? step : space[d];
+            step = seen ? step : space[d];
             expected = space[d] * size[d];
+            seen = true;
         }
-    return expected ? step : 1;
+    return step;
 }
 
 static double element(const void *data, int64_t index, size_t bytes)

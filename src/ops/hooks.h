@@ -7,7 +7,7 @@
  *     tp_s_  ops/rules/      the sizes of a result
  *     tp_d_  ops/rules/      a decomposition: calls other ops through the dispatcher
  *     tp_v_  ops/rules/      a batching rule
- *     tp_j_  ops/rules/      a forward-mode rule
+ *     tp_j_  ops/rules/      a forward-mode rule (tp_j_transposed: trace/)
  *     tp_o_  export/onnx/    the ONNX nodes of a call */
 #ifndef TP_OPS_HOOKS_H
 #define TP_OPS_HOOKS_H
@@ -35,7 +35,7 @@ typedef struct tp_sym_geometry {
 #define TP_HOOK_C(name) bool name(const tp_value *arg)
 #define TP_HOOK_S(name) bool name(const tp_value *arg, tp_syms *out)
 #define TP_HOOK_D(name) bool name(const tp_op *op, const tp_value *arg, tp_value *result)
-#define TP_HOOK_V(name) bool name(const tp_op *op, const tp_value *arg, uint64_t batched, int64_t size, tp_value *result)
+#define TP_HOOK_V(name) bool name(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
 #define TP_HOOK_J(name) bool name(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out)
 #define TP_HOOK_O(name) int name(struct tp_onnx *o, const tp_value *arg)
 

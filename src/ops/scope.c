@@ -369,29 +369,6 @@ bool tp_open_variant(const tp_op *op, const tp_value *arg, tp_value *result)
 /* ---- forward mode ---- */
 
 /* A linear op maps tangents as it maps values; an operand without a tangent contributes zeros. */
-bool tp_jvp_linear(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out)
-{
-    tp_scope s;
-    tp_value changed[64];
-    const tp_op *zeros = tp_op_find("aten", "zeros_like", "");
-    (void)result;
-    tp_scope_start(&s);
-    memcpy(changed, arg, op->arg_count * sizeof *arg);
-    for (int i = 0; i < op->arg_count; i++) {
-        if (!(op->differentiable >> i & 1))
-            continue;
-        if (tangent[i].tag != TP_NONE)
-            changed[i] = tangent[i];
-        else if (arg[i].tag == TP_TENSOR)
-            changed[i] = zeros ? tp_scope_call(&s, zeros, (tp_value[]){ arg[i], tp_none(), tp_none(), tp_none(), tp_none(), tp_none() })
-                               : tp_scope_missing(&s, "zeros_like");
-    }
-    tp_value all = tp_scope_call_all(&s, op, changed);
-    for (int i = 0; i < op->result_count; i++)
-        tp_scope_keep(&s, &out[i], s.failed ? tp_none() : all.list->item[i]);
-    return tp_scope_end(&s);
-}
-
 tp_value tp_scope_piece(tp_scope *s, tp_open_fn *piece, const tp_value *arg)
 {
     tp_value result = tp_none();

@@ -190,6 +190,8 @@ static PyObject *ask_everybody(const tp_op *op, PyObject *args, PyObject *kwargs
 /* What Python calls meets every layer again but the ones above this, which have had the op. */
 static bool dispatch_call(const tp_op *op, const tp_value *arg, tp_value *result)
 {
+    if (op->graphs)             /* what its functions call is seen */
+        return tp_call_past(TP_LAYER_DISPATCH, op, arg, result);
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *args, *kwargs, *given = NULL;
     bool ok = false, asked = true;

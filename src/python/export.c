@@ -52,7 +52,7 @@ static PyObject *line_text(tracing *t, PyCodeObject *code, int line)
 }
 
 /* The package's own frames are not the user's, except the forward of its modules. */
-static bool is_user_frame(PyFrameObject *f, PyCodeObject *code)
+bool face_is_user_frame(PyFrameObject *f, PyCodeObject *code)
 {
     if (PyUnicode_CompareWithASCIIString(code->co_name, "forward") == 0)
         return true;
@@ -71,7 +71,7 @@ static PyObject *user_stack(tracing *t)
     while (f && list) {
         PyCodeObject *code = PyFrame_GetCode(f);
         bool last = (PyObject *)code == t->outermost;
-        if (!last && is_user_frame(f, code)) {
+        if (!last && face_is_user_frame(f, code)) {
             PyObject *line = line_text(t, code, PyFrame_GetLineNumber(f));
             if (!line || PyList_Append(list, line) < 0)
                 Py_CLEAR(list);
@@ -231,7 +231,7 @@ static void copy_plainly(tp_graph *g)
 static bool clean(tp_graph *g)
 {
     copy_plainly(g);
-    const tp_pass_info dce = { "dce", tp_pass_dce };
+    const tp_pass_info dce = { "dce", tp_pass_dce, TP_STAGE_ANY };
     return tp_passes_run(g, &dce, 1, NULL, NULL) || face_raise();
 }
 

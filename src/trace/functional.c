@@ -1,6 +1,7 @@
 /* functional.c - states, views of them, and writes that become new values. */
 #include "trace/functional.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/array.h"
@@ -13,6 +14,7 @@ typedef struct state {
     tp_tensor *value;           /* counted: the base as it is now */
     uint64_t   generation;      /* raised by every write */
     uint32_t   writes, hidden, no_grad;
+    uint32_t   depth;           /* of functions (torch.cond's branches) that were being traced when it was made */
 } state;
 
 /* One view on the way from a state to a wrapper. */
@@ -38,6 +40,9 @@ typedef struct functional {     /* tp_tensor.extra of a wrapper */
 struct tp_functional {
     tp_mount mount;
     uint64_t id;                /* never given twice in a process: wrappers outlive their functionaliser */
+    uint32_t depth;             /* functions being traced */
+    const char *function;       /* borrowed: what the innermost is called; NULL: none */
+    tp_array(tp_tensor *) held; /* counted: values of tensors from outside the innermost function, looked at anew inside it */
 };
 
 enum { MOST_ARGS = 64, MOST_RESULTS = 64 };
@@ -128,6 +133,7 @@ static tp_tensor *wrap_fresh(const tp_functional *f, tp_tensor *value)
     if (!s)
         return NULL;
     atomic_init(&s->refs, 1);
+    s->depth = f->depth;
     s->value = tp_tensor_ref(value);
     return wrapper_new(f, s, NULL, value, NULL);
 }
@@ -246,16 +252,23 @@ static void set_value(functional *w, tp_tensor *taken)
     tp_tensor_unref(old);
 }
 
-/* The value of a wrapper, borrowed from it; made again when its state was written since. */
-static tp_tensor *current(functional *w)
+/* The value of a wrapper, borrowed from it; made again when its state was written since. One that is made inside a function is
+ * not known outside: it goes when the function ends. */
+static tp_tensor *current(tp_functional *f, functional *w)
 {
     if (w->generation == w->state->generation)
         return w->value;
     tp_tensor *seen = look_from_base(w->view, w->state->value);
     if (!seen)
         return NULL;
-    set_value(w, seen);
-    return seen;
+    if (w->state->depth >= f->depth) {
+        set_value(w, seen);
+        return seen;
+    }
+    if (tp_array_push(&f->held, seen))
+        return seen;
+    tp_tensor_unref(seen);
+    return NULL;
 }
 
 /* ---- writing ---- */
@@ -282,7 +295,7 @@ static tp_tensor *fitted(const tp_tensor *face, tp_tensor *taken)
 }
 
 /* The wrapper's elements are `fresh` from now on; its state and all other views follow. */
-static bool write_value(tp_tensor *face, tp_tensor *taken)
+static bool write_value(tp_functional *f, tp_tensor *face, tp_tensor *taken)
 {
     functional *w = functional_of(face);
     tp_tensor *fresh = fitted(face, taken);
@@ -303,7 +316,7 @@ static bool write_value(tp_tensor *face, tp_tensor *taken)
     tp_tensor_unref(old);
     if (w->view) {              /* it looks at the new base, as every other view will */
         tp_tensor_unref(fresh);
-        return current(w) != NULL;
+        return current(f, w) != NULL;
     }
     set_value(w, fresh);
     return true;
@@ -311,16 +324,16 @@ static bool write_value(tp_tensor *face, tp_tensor *taken)
 
 /* ---- the arguments of a call ---- */
 typedef struct call {
-    const tp_functional *f;
+    tp_functional *f;
     tp_value arg[MOST_ARGS];    /* lists among them are owned */
     bool     any;               /* some argument is a wrapper */
 } call;
 
-static bool unwrap_value(const tp_functional *f, tp_value v, tp_value *out, bool *any)
+static bool unwrap_value(tp_functional *f, tp_value v, tp_value *out, bool *any)
 {
     *out = v;
     if (v.tag == TP_TENSOR && tp_is_functional(f, v.tensor)) {
-        *out = tp_of_tensor(current(functional_of(v.tensor)));
+        *out = tp_of_tensor(current(f, functional_of(v.tensor)));
         *any = true;
         return out->tag == TP_TENSOR;
     }
@@ -349,7 +362,7 @@ static void call_fini(call *c, const tp_value *given, int count)
             tp_value_unref(c->arg[i]);
 }
 
-static bool call_init(call *c, const tp_functional *f, const tp_value *given, int count)
+static bool call_init(call *c, tp_functional *f, const tp_value *given, int count)
 {
     c->f = f;
     c->any = false;
@@ -416,14 +429,14 @@ static tp_tensor *wrap_view(const tp_functional *f, tp_tensor *of, const tp_op *
 
 static bool call_view(tp_mount *m, const tp_op *op, const tp_value *given, tp_value *result)
 {
-    const tp_functional *f = (tp_functional *)(void *)m;
+    tp_functional *f = (tp_functional *)(void *)m;
     tp_tensor *of = given[0].tensor;
     tp_value arg[MOST_ARGS];
     memcpy(arg, given, op->arg_count * sizeof *arg);
     /* Stale or not: a view of a written state is looked at anew when it is used. One that t_ and the like changed is brought up to
      * date first; graphs of PyTorch tell. */
     functional *seen = functional_of(of);
-    arg[0] = tp_of_tensor(seen->metadata ? current(seen) : seen->value);
+    arg[0] = tp_of_tensor(seen->metadata ? current(f, seen) : seen->value);
     if (arg[0].tag != TP_TENSOR || !tp_mount_next(m, op, arg, result))
         return false;
     /* The detach of a program is three in PyTorch's graphs of mid 2024. */
@@ -456,7 +469,7 @@ static bool call_view_in_place(tp_mount *m, const tp_op *op, const tp_value *giv
     functional *w = functional_of(face);
     tp_value arg[MOST_ARGS], seen;
     memcpy(arg, given, op->arg_count * sizeof *arg);
-    arg[0] = tp_of_tensor(current(w));
+    arg[0] = tp_of_tensor(current((tp_functional *)(void *)m, w));
     step *s = arg[0].tag == TP_TENSOR ? step_new(w->view, view, arg, -1) : NULL;
     if (!s || !tp_mount_next(m, view, arg, &seen)) {
         step_unref(s);
@@ -475,13 +488,13 @@ static bool call_view_in_place(tp_mount *m, const tp_op *op, const tp_value *giv
     return true;
 }
 
-static bool call_set(const tp_op *op, const tp_value *given, tp_value *result)
+static bool call_set(tp_functional *f, const tp_op *op, const tp_value *given, tp_value *result)
 {
     functional *w = functional_of(given[0].tensor), *from = given[1].tag == TP_TENSOR ? functional_of(given[1].tensor) : NULL;
     char name[128];
     if (!from || from->owner != w->owner)
         return tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s of a tensor that is not traced", tp_op_full_name(op, name));
-    tp_tensor *value = current(from);
+    tp_tensor *value = current(f, from);
     if (!value || !tp_fake_take_geometry(given[0].tensor, value))
         return false;
     tp_count_up(&from->state->refs);
@@ -502,18 +515,18 @@ static bool same_sizes(const tp_tensor *a, const tp_tensor *b)
 }
 
 /* The value of one written argument, or of the members of a list, taken from the result that stands for it. */
-static bool write_result(const tp_op *op, tp_value to, tp_value *made)
+static bool write_result(tp_functional *f, const tp_op *op, tp_value to, tp_value *made)
 {
     bool ok = true;
     for (uint32_t k = 0; made->tag == TP_LIST && ok && k < tp_length(*made); k++)
-        ok = write_result(op, to.list->item[k], &made->list->item[k]);
+        ok = write_result(f, op, to.list->item[k], &made->list->item[k]);
     if (made->tag == TP_LIST)
         return ok;
     if (!same_sizes(to.tensor, made->tensor))
         return tp_fail(TP_ERR_RUNTIME, "%s: the result does not have the sizes of the tensor it is written into", op->name);
     tp_tensor *value = made->tensor;
     *made = tp_none();
-    return write_value(to.tensor, value);
+    return write_value(f, to.tensor, value);
 }
 
 static bool call_in_place(tp_mount *m, const tp_op *op, const tp_op *plain, const tp_value *given, tp_value *result)
@@ -529,7 +542,7 @@ static bool call_in_place(tp_mount *m, const tp_op *op, const tp_op *plain, cons
         return false;
     for (int i = 0; ok && i < op->arg_count && next < plain->result_count; i++)
         if (op->arg[i].written)
-            ok = write_result(op, given[i], &made[next++]);
+            ok = write_result((tp_functional *)(void *)m, op, given[i], &made[next++]);
     tp_values_unref(made, plain->result_count);
     if (ok && op->result_count)
         result[0] = tp_value_ref(given[0]);
@@ -555,7 +568,7 @@ static bool call_out(tp_mount *m, const tp_op *op, const tp_value *given, tp_val
             ok = !functional_of(face)->view && tp_fake_take_geometry(face, value);
         if (!ok)
             tp_tensor_unref(value);
-        ok = ok && write_value(face, value);
+        ok = ok && write_value((tp_functional *)(void *)m, face, value);
         if (!ok)
             tp_values_unref(made, plain->result_count);
     }
@@ -585,7 +598,7 @@ static bool call_twin(tp_mount *m, const tp_op *op, const tp_value *given, tp_va
         int at = op->functional_map[next++ & 1];
         tp_tensor *value = made[at].tensor;
         made[at] = tp_none();
-        if (!write_value(given[i].tensor, value))
+        if (!write_value((tp_functional *)(void *)m, given[i].tensor, value))
             return tp_call_take_back(twin, made);
     }
     memcpy(result, made, op->result_count * sizeof *result);
@@ -669,7 +682,7 @@ static bool trains(const tp_functional *f, const tp_op *op, const tp_value *arg)
 
 static bool opens(const tp_mount *m, const tp_op *op)
 {
-    if (op->kind != TP_LIKE_COMPOSITE || !op->open)
+    if (op->kind != TP_LIKE_COMPOSITE || !op->open || op->graphs)
         return false;
     if (m->layer != TP_LAYER_TRACE_P || (op->flags & TP_OP_ALIAS_MAYBE) || op->hidden_writes)
         return true;
@@ -685,10 +698,115 @@ static bool open_here(const tp_op *op, const tp_value *arg, tp_value *result, vo
     return tp_call_open(op, arg, result);
 }
 
+/* Does the op write a tensor from outside the function that is being traced? */
+static bool writes_outside(const tp_functional *f, const tp_op *op, const tp_value *arg)
+{
+    for (int i = 0; i < op->arg_count; i++)
+        if ((op->arg[i].written || (op->hidden_writes >> i & 1)) && is_wrapper(f, arg[i]) && functional_of(arg[i].tensor)->state->depth < f->depth)
+            return true;
+    return false;
+}
+
+/* ---- ops that take functions ---- */
+
+/* A function of the program, functionalised: it takes and gives plain values. Stands on the stack of the call that it belongs to. */
+typedef struct pure {
+    tp_handle      head;
+    tp_functional *f;           /* borrowed */
+    tp_handle     *function;    /* borrowed */
+    char           title[64];   /* "cond_true", as errors say it */
+} pure;
+
+static void pure_free(tp_handle *h) { (void)h; }
+static bool pure_equal(const tp_handle *a, const tp_handle *b) { return a == b; }
+static uint64_t pure_hash(const tp_handle *h) { return (uint64_t)(uintptr_t)h; }
+
+static bool wrap_all(tp_functional *f, const tp_value *arg, uint32_t count, tp_value *out)
+{
+    uint32_t i = 0;
+    for (; i < count; i++) {
+        tp_tensor *w = arg[i].tag == TP_TENSOR ? wrap_fresh(f, arg[i].tensor) : NULL;
+        if (arg[i].tag == TP_TENSOR && !w)
+            break;
+        out[i] = w ? tp_of_tensor(w) : tp_value_ref(arg[i]);
+    }
+    if (i < count)
+        tp_values_unref(out, i);
+    return i == count;
+}
+
+/* What a function gives may not look into memory from outside it. */
+static bool check_fresh(const tp_functional *f, tp_value given, const char *title)
+{
+    for (uint32_t i = 0; i < tp_length(given); i++) {
+        const functional *w = is_wrapper(f, given.list->item[i]) ? functional_of(given.list->item[i].tensor) : NULL;
+        if (w && w->state->depth < f->depth)
+            return tp_fail(TP_ERR_RUNTIME, "%s might be aliasing the input or the output!", title);
+    }
+    return true;
+}
+
+static bool pure_call(tp_handle *h, const tp_value *arg, uint32_t count, tp_value *out)
+{
+    pure *p = (pure *)(void *)h;
+    tp_functional *f = p->f;
+    tp_value *wrapped = tp_alloc_array(count + 1, sizeof *wrapped), given = tp_none();
+    if (!wrapped || !wrap_all(f, arg, count, wrapped)) {
+        tp_free(wrapped);
+        return false;
+    }
+    tp_mount *outer = f->mount.outer;
+    uint32_t allowed = tp_self.allowed;
+    size_t held = f->held.count;
+    const char *name = f->function;
+    f->depth++;
+    f->function = p->title;
+    tp_self.allowed = TP_ALL_LAYERS;        /* the function is code of the program: all that is switched on sees it */
+    tp_functional_enter(f, (tp_layer_id)f->mount.layer);
+    bool ok = p->function->type->call(p->function, wrapped, count, &given);
+    tp_functional_leave(f);
+    ok = ok && check_fresh(f, given, p->title);
+    ok = ok && tp_functional_unwrap(f, given, out);
+    tp_self.allowed = allowed;
+    f->mount.outer = outer;
+    f->function = name;
+    f->depth--;
+    while (f->held.count > held)
+        tp_tensor_unref(f->held.item[--f->held.count]);
+    tp_value_unref(given);
+    tp_values_unref(wrapped, count);
+    tp_free(wrapped);
+    return ok;
+}
+
+static const tp_handle_type pure_type = { .free = pure_free, .equal = pure_equal, .hash = pure_hash, .call = pure_call, .brief = true };
+
+static bool call_graphs(tp_mount *m, const tp_op *op, const tp_value *given, tp_value *result)
+{
+    pure functions[2];
+    call c;
+    if (!call_init(&c, (tp_functional *)(void *)m, given, op->arg_count))
+        return false;
+    for (int i = 0; i < op->graphs->count; i++) {
+        const struct tp_graphs_item *item = &op->graphs->item[i];
+        functions[i] = (pure){ .head.type = &pure_type, .f = c.f, .function = given[item->arg].handle };
+        atomic_init(&functions[i].head.refs, 1);
+        snprintf(functions[i].title, sizeof functions[i].title, "%s_%.*s", op->name, (int)strcspn(item->prefix, "_"), item->prefix);
+        c.arg[item->arg].handle = &functions[i].head;
+    }
+    bool ok = tp_mount_next(m, op, c.arg, result) && (wrap_result(&c, given, op->arg_count, &result[0]) || tp_call_take_back(op, result));
+    call_fini(&c, given, op->arg_count);
+    return ok;
+}
+
 static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result)
 {
-    const tp_functional *f = (tp_functional *)(void *)m;
+    tp_functional *f = (tp_functional *)(void *)m;
     char name[128];
+    if (op->graphs)
+        return call_graphs(m, op, arg, result);
+    if (f->depth && writes_outside(f, op, arg))
+        return tp_fail(TP_ERR_RUNTIME, "%s might be modifying the input!", f->function);
     if (opens(m, op))
         return tp_mount_reopen(m, open_here, op, arg, result, NULL);
     if (trains(f, op, arg))
@@ -698,7 +816,7 @@ static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, t
         if (can <= 0)
             return can == 0 && tp_mount_next(m, op, arg, result);
         if (op == &tp_op_set__source_Tensor)
-            return call_set(op, arg, result);
+            return call_set(f, op, arg, result);
         const tp_op *plain = variant_of(op);
         if (!plain || op->kind == TP_LIKE_METADATA)
             return tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s has no functional variant", tp_op_full_name(op, name));
@@ -726,6 +844,8 @@ tp_functional *tp_functional_new(void)
 
 void tp_functional_free(tp_functional *f)
 {
+    if (f)
+        tp_array_fini(&f->held);
     tp_free(f);
 }
 
@@ -741,7 +861,7 @@ void tp_functional_leave(tp_functional *f)
 
 tp_tensor *tp_functional_value(tp_functional *f, tp_tensor *t)
 {
-    tp_tensor *value = tp_is_functional(f, t) ? current(functional_of(t)) : t;
+    tp_tensor *value = tp_is_functional(f, t) ? current(f, functional_of(t)) : t;
     return value ? tp_tensor_ref(value) : NULL;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "ops/symbolic.h"
+#include "trace/record_graphs.h"
 #include "trace/record_sizes.h"
 
 typedef struct constant {
@@ -215,6 +216,8 @@ static bool track_results(tp_recorder *r, const tp_op *op, tp_node *n, const tp_
     bool ok = true;
     if (op->result_count == 0)
         return true;
+    if (op->result_count == 1 && result[0].tag == TP_SYM)
+        return describe(r, n, result[0]) && tp_sizes_note_word(&r->sizes, (tp_sym){ result[0].sym }, n);
     if (op->result_count == 1 && result[0].tag == TP_TENSOR)
         return describe(r, n, result[0]) && tp_record_track(r, result[0].tensor, n);
     tp_value whole = result[0];
@@ -249,8 +252,6 @@ static bool gives_numbers(const tp_op *op)
 
 static bool may_read(const tp_recorder *r, const tp_op *op, const tp_value *arg)
 {
-    if (!(op->flags & TP_OP_SYNC))
-        return true;
     for (int i = 0; i < op->arg_count; i++)
         if (arg[i].tag == TP_TENSOR && !tp_is_fake(arg[i].tensor) && tp_record_node_of(r, arg[i].tensor))
             return tp_fail(TP_ERR_RUNTIME, "It appears that you're trying to get value out of a tracing tensor with %s.%s.%s - erroring out! "
@@ -274,6 +275,19 @@ static bool write_down(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_
     return ok;
 }
 
+/* A number read out of a fake tensor is a symbol, which comes from the node of the call. */
+static bool write_number(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    if (!(op->flags & TP_OP_SYNC))
+        return tp_mount_next(&r->mount, op, arg, result);
+    if (!may_read(r, op, arg))
+        return false;
+    for (int i = 0; i < op->arg_count; i++)
+        if (arg[i].tag == TP_TENSOR && tp_is_fake(arg[i].tensor))
+            return write_down(r, op, arg, result);
+    return tp_mount_next(&r->mount, op, arg, result);
+}
+
 /* A fresh literal: PyTorch keeps it as a constant and copies it at each run, so that the graph may write into the copy. */
 static bool write_literal(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_value *result)
 {
@@ -286,6 +300,12 @@ static bool write_literal(tp_recorder *r, const tp_op *op, const tp_value *arg, 
     if (!tp_mount_next(&r->mount, copy, arg, result))
         return false;
     return (describe(r, n, result[0]) && tp_record_track(r, result[0].tensor, n)) || tp_call_take_back(copy, result);
+}
+
+static bool write_graphs(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    tp_node *n = tp_record_graphs(r, &r->mount, op, arg, result);
+    return n && (track_results(r, op, n, result) || tp_call_take_back(op, result));
 }
 
 static bool run_table(const tp_op *op, const tp_value *arg, tp_value *result, void *user)
@@ -305,6 +325,8 @@ static bool run_open(const tp_op *op, const tp_value *arg, tp_value *result, voi
 static bool record_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_recorder *r = (tp_recorder *)(void *)m;
+    if (op->graphs)
+        return write_graphs(r, op, arg, result);
     if (r->host.decompose) {
         int got = 0;
         if (!tp_mount_reopen(m, run_table, op, arg, result, (void *[]){ r, &got }))
@@ -315,7 +337,7 @@ static bool record_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_va
     if (m->layer == TP_LAYER_TRACE_R && op->kind == TP_LIKE_COMPOSITE && op->open)
         return tp_mount_reopen(m, run_open, op, arg, result, NULL);
     if (gives_numbers(op))
-        return may_read(r, op, arg) && tp_mount_next(m, op, arg, result);
+        return write_number(r, op, arg, result);
     if (strcmp(op->name, "lift_fresh") == 0)
         return write_literal(r, op, arg, result);
     return write_down(r, op, arg, result);
@@ -362,6 +384,11 @@ void tp_recorder_enter(tp_recorder *r, tp_layer_id layer)
 void tp_recorder_leave(tp_recorder *r)
 {
     tp_mount_pop(&r->mount);
+}
+
+const tp_record_host *tp_recorder_host(const tp_recorder *r)
+{
+    return &r->host;
 }
 
 tp_graph *tp_recorder_graph(const tp_recorder *r)

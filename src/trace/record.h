@@ -36,6 +36,7 @@ TP_API TP_CHECK tp_recorder *tp_recorder_new(const tp_record_host *host);      /
 TP_API void tp_recorder_free(tp_recorder *r);                                  /* NULL is fine; must not be entered */
 TP_API void tp_recorder_enter(tp_recorder *r, tp_layer_id layer);              /* TP_LAYER_TRACE_R or _P */
 TP_API void tp_recorder_leave(tp_recorder *r);                                 /* must be the innermost there */
+TP_API const tp_record_host *tp_recorder_host(const tp_recorder *r);           /* borrowed */
 TP_API tp_graph *tp_recorder_graph(const tp_recorder *r);                      /* borrowed */
 
 /* A placeholder that starts as `name`; a tensor among the inputs is known by it from now on. */

@@ -126,7 +126,7 @@ static tp_tensor *make_tensor(const tp_sample *s, const tp_sample_style *style, 
 {
     int64_t size[TP_MAX_DIMS] = { s->count };
     int ndim = 1, elements = s->count, layout = style->layout;
-    const double *element = s->element;
+    const double *element = s->kind == TP_SAMPLE_ELEMENTS ? s->element : NULL;
     tp_dtype d = s->kind == TP_SAMPLE_TENSOR ? (tp_dtype)s->dtype : TP_f32;
     if (s->kind == TP_SAMPLE_TENSOR) {
         ndim = s->count;

@@ -156,7 +156,7 @@ def test_concrete_args():
         return x + 1 if flag else x - 1
     text = code(f, concrete_args={"flag": True, "y": None})
     assert "eq = flag_1 == True;  flag_1 = None" in text and "add = x + 1" in text
-    assert "torch._assert(eq, 'flag has been specialized to have value True but got another value');  eq = None" in text
+    assert "torch._assert(eq, 'flag has been specialized to have value True but got another value');  eq = _assert = None" in text
     assert "torch.fx._symbolic_trace._assert_is_none(y_1, 'y has been specialized to have value None but got another value')" in text
 
 
@@ -371,6 +371,31 @@ def test_find_nodes():
     assert g.find_nodes(op="call_function", target=torch.exp) == [] and g.output_node().op == "output"
     with pytest.raises(StopIteration):
         fx.Graph().output_node()
+    g.erase_node(g.output_node())
+    with pytest.raises(AssertionError, match="Expected output node, got op=call_method"):
+        g.output_node()
+    with pytest.raises(TypeError, match=r"Graph.find_nodes\(\) missing 1 required keyword-only argument: 'op'"):
+        g.find_nodes()
+    with pytest.raises(AssertionError, match="target must not be None for call_function op"):
+        g.find_nodes(op="call_function")
+    assert g.find_nodes(op="nothing") == []
+
+
+def test_order_is_one_comparison():
+    g, first = fx.Graph(), None
+    first = last = g.placeholder("x")
+    nodes = [first]
+    for _ in range(80):                     # always between the same two: places run out and are given anew
+        with g.inserting_after(first):
+            nodes.insert(1, g.call_function(torch.neg, (first,)))
+    assert list(g.nodes) == nodes == sorted(reversed(nodes)) and nodes[1] < nodes[2] and not nodes[2] < nodes[1] and last <= last
+
+
+def test_uses_replaced_by_a_constant():
+    g, x, a, b = chain()
+    assert a.replace_all_uses_with(3) == [b] and b.args == (3,) and not a.users
+    with pytest.raises(TypeError, match=r"Node.replace_all_uses_with\(\) missing 1 required positional argument: 'replace_with'"):
+        a.replace_all_uses_with()
 
 
 # ---- what lives how long ----
@@ -428,7 +453,7 @@ def test_graph_module_copies_and_pickles():
 
 def test_recompile_and_submodules():
     traced = fx.symbolic_trace(lambda x: torch.relu(x))
-    next(iter(traced.graph.find_nodes(op="call_function"))).target = torch.neg
+    next(n for n in traced.graph.nodes if n.op == "call_function").target = torch.neg
     assert torch.equal(traced(torch.ones(1)), torch.ones(1))
     traced.recompile()
     assert torch.equal(traced(torch.ones(1)), -torch.ones(1)) and "torch.neg(x)" in traced.code

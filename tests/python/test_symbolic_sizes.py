@@ -77,7 +77,7 @@ def test_the_same_tensor_is_faked_once():
 
 def test_real_tensors_are_refused():
     _, _, (x,) = fakes((4, 3))
-    with pytest.raises(RuntimeError, match="Please convert all Tensors to FakeTensors"):
+    with pytest.raises(AssertionError, match="Please convert all Tensors to FakeTensors"):
         x + torch.zeros(4, 3)
 
 

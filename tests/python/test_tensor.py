@@ -325,6 +325,20 @@ def test_ops():
     raises(RuntimeError, "aten::add() is missing value for argument 'other'. Declaration: aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", lambda: add.Tensor(x))
 
 
+def test_sizes_are_recycled_but_never_shared():
+    class Named(torch.Size):
+        pass
+
+    before = sys.getrefcount(torch.Size)
+    for _ in range(3):
+        kept = [torch.empty([2] * k).shape for k in range(8) for _ in range(20)]
+        assert all(s == (2,) * (n // 20) for n, s in enumerate(kept)) and len(set(map(id, kept))) == len(kept)
+        assert Named((1, 2)) == (1, 2) and type(Named((1, 2))) is Named
+        del kept
+    after = sys.getrefcount(torch.Size)
+    assert after == before
+
+
 def test_small_objects():
     assert torch.device("cuda:0") == torch.device("cuda", 0) and hash(torch.device("cpu")) == hash(torch.device("cpu"))
     assert torch.finfo(torch.float32).eps == 2**-23 and torch.iinfo(torch.int8).min == -128

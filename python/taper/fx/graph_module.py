@@ -184,11 +184,14 @@ class GraphModule(Module):
                 self.training = root.training
             for op in ("get_attr", "call_module"):
                 for node in graph.find_nodes(op=op):
-                    _copy_attr(root, self, node.target)
+                    if not self._take_child(graph, node.target, hasattr(root, node.target)):
+                        _copy_attr(root, self, node.target)
         elif isinstance(root, dict):
             targets = []
             for op in ("get_attr", "call_module"):
                 for node in graph.find_nodes(op=op):
+                    if self._take_child(graph, node.target, node.target in root):
+                        continue
                     if node.target not in root:
                         raise RuntimeError(f"Node {node} referenced target {node.target} but that target was not "
                                            "provided in ``root``!")
@@ -201,6 +204,13 @@ class GraphModule(Module):
         self.graph = graph
         self._tracer_cls = graph._tracer_cls
         self._tracer_extras = graph._tracer_extras
+
+    def _take_child(self, graph, name, given):
+        """A graph of its own (a branch of torch.cond) becomes a module, unless the root has one."""
+        child = None if given else graph._child(name)
+        if child is not None and name not in self._modules:
+            self.add_module(name, GraphModule({}, child, "<lambda>"))
+        return child is not None
 
     __jit_unused_properties__ = ["graph", "code"]
 
