@@ -95,44 +95,6 @@ TP_HOOK_D(tp_d_item)
     return tp_rule_done(&s, CALL(_local_scalar_dense, arg[0]), result);
 }
 
-TP_HOOK_D(tp_d_assert_scalar)
-{
-    (void)op, (void)result;
-    if (arg[0].tag == TP_SYM)
-        return tp_sym_assume((tp_sym){ arg[0].sym }, arg[1].string->text);
-    return tp_as_double(arg[0]) != 0 || tp_fail(TP_ERR_RUNTIME, "%s", arg[1].string->text);
-}
-
-static bool constrain(tp_value size, int64_t low, int64_t high)
-{
-    tp_sym x = size.tag == TP_SYM ? tp_sym_simplify((tp_sym){ size.sym }) : tp_sym_read(size);
-    if (tp_sym_is_failed(x))
-        return false;
-    if (tp_sym_is_symbol(x))
-        return tp_symbol_narrow(x, (tp_range){ low, high });
-    if (!tp_sym_is_int(x))
-        return tp_sym_assume(tp_sym_le(tp_sym_int(low), x), NULL) && tp_sym_assume(tp_sym_le(x, tp_sym_int(high)), NULL);
-    int64_t n = tp_sym_as_int(x);
-    return (n >= low && n <= high) ||
-           tp_fail(TP_ERR_RUNTIME, "Invalid value range for %lld between [%lld, %lld].", LL(n), LL(low), LL(high));
-}
-
-/* arg: size, min, max */
-TP_HOOK_D(tp_d_constrain_range)
-{
-    (void)op, (void)result;
-    return constrain(arg[0], arg[1].tag == TP_NONE ? INT64_MIN : tp_as_int(arg[1]), arg[2].tag == TP_NONE ? INT64_MAX : tp_as_int(arg[2]));
-}
-
-TP_HOOK_D(tp_d_constrain_range_for_size)
-{
-    (void)op, (void)result;
-    tp_sym x = arg[0].tag == TP_SYM ? tp_sym_simplify((tp_sym){ arg[0].sym }) : TP_SYM_FAILED;
-    if (tp_sym_is_symbol(x) && tp_symbol_of(x)->kind == TP_SYMBOL_UNBACKED)
-        tp_symbol_set_size_like(x);
-    return constrain(arg[0], arg[1].tag == TP_NONE ? 0 : tp_as_int(arg[1]), arg[2].tag == TP_NONE ? INT64_MAX : tp_as_int(arg[2]));
-}
-
 static bool same_sizes(const tp_tensor *a, const tp_tensor *b)
 {
     return a->ndim == b->ndim && memcmp(a->size, b->size, a->ndim * sizeof *a->size) == 0;
