@@ -404,7 +404,7 @@ bool tp_vmap_random_same(const tp_op *op, const tp_value *arg, uint64_t batched,
 {
     tp_scope s;
     tp_value changed[MOST_ARGUMENTS];
-    bool fills = op->variant == TP_INPLACE;
+    bool fills = op->variant == TP_INPLACE && op->kind == TP_LIKE_RANDOM;
     if (batched != 1 || (!fills && op->vmap != tp_vmap_draw) || is_empty(size))
         return tp_fail(TP_ERR_RUNTIME, "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch");
     tp_scope_start(&s);

@@ -3,10 +3,10 @@
  *     vmap    the Function's vmap staticmethod on whole batches, or a Function made of it whose pieces are mapped
  *     grad    forward one level further out; setup_context and the node here (autograd_function.c) */
 #include "python/pytree.h"
+#include "python/vmap.h"
 
 #include "trace/grad_level.h"
 #include "trace/level.h"
-#include "trace/vmap_level.h"
 
 #define SEE "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
 

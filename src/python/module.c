@@ -86,6 +86,7 @@ static bool (*const parts[])(PyObject *module) = {
     face_export_program_init,
     face_transforms_init,
     face_vmap_init,
+    face_functorch_init,
     face_forward_mode_init,
     face_archive_init,
     face_pickle_init,

@@ -583,6 +583,7 @@ static void check_everything(void *tally)
     tp_check_backward(t, &f64);
     tp_check_forward(t, &f64);
     check_opening(t, &f64);
+    tp_check_vmap(t, &f64);
     tp_error_clear();
 }
 

@@ -265,7 +265,7 @@ class Backward(Tensors):
     def to(self, node, of):
         v = self.compile(node.args[0])
         if v.kind == "options" and v.items[0].kind == "value":
-            return self.kept(f"tp_scope_to_dtype(&s, {of.text}, tp_dtype_read({v.items[0].text}))", "cast")
+            return self.kept(f"tp_scope_to_options(&s, {of.text}, tp_dtype_read({v.items[0].text}), {v.items[2].text}.device)", "cast")
         return super().to(node, of)
 
 

@@ -60,18 +60,28 @@ static bool finish_sum(tp_scope *scope, const tp_op *op, const tp_value *arg, ui
     tp_value beta = arg[3], alpha = arg[4];
     if (tp_number_equal(beta, tp_int(0)))
         return finish(scope, op, arg, RUN(mul_Scalar, product, alpha), result);
-    tp_value self = has(batched, 0) ? tp_vmap_raised(scope, arg[0], rank) : arg[0];
-    return finish(scope, op, arg, RUN(add_Tensor, RUN(mul_Scalar, self, beta), product, alpha), result);
+    tp_value self = RUN(mul_Scalar, arg[0], beta);
+    return finish(scope, op, arg, RUN(add_Tensor, has(batched, 0) ? tp_vmap_raised(scope, self, rank) : self, product, alpha), result);
 }
 
-bool tp_v_baddbmm(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
+static bool sum_with_product(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, int rank, tp_value *result)
 {
     tp_scope s;
     tp_scope_start(&s);
     tp_value product = CALL(matmul, arg[1], arg[2]);
     if (!(batched & 6))
         product = tp_vmap_expanded(&s, product, size);
-    return finish_sum(&s, op, arg, batched, 3, product, result);
+    return finish_sum(&s, op, arg, batched, rank, product, result);
+}
+
+bool tp_v_addmm(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
+{
+    return sum_with_product(op, arg, batched, size, 2, result);
+}
+
+bool tp_v_baddbmm(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
+{
+    return sum_with_product(op, arg, batched, size, 3, result);
 }
 
 bool tp_v_addmv(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
@@ -257,10 +267,10 @@ bool tp_v_nll_loss(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sy
     if (!plain_loss(arg, batched, 0, 1, 2))
         return tp_vmap_loop(op, arg, batched, size, result);
     tp_scope_start(&s);
-    tp_value self = with_batch(&s, arg, batched, 0, size), target = with_batch(&s, arg, batched, 1, size), counts, all = tp_scope_text(&s, "");
+    tp_value self = with_batch(&s, arg, batched, 0, size), target = with_batch(&s, arg, batched, 1, size), counts;
     tp_ints rows = { 1, { 1 } };
     bool many = rank_of(arg, batched, 0) == 2;
-    all = CALL(neg, CALL(squeeze_dim, CALL(gather, self, tp_int(-1), chosen_class(&s, target, arg[4], &counts)), tp_int(-1)));
+    tp_value all = CALL(neg, CALL(squeeze_dim, CALL(gather, self, tp_int(-1), chosen_class(&s, target, arg[4], &counts)), tp_int(-1)));
     tp_value out = CALL(where_ScalarOther, counts, all, tp_int(0)), total = tp_none();
     if (reduction == NONE && many) {
         total = CALL(new_zeros, self, tp_scope_list(&s, 1, (tp_value[]){ tp_of_sym(size) }));
@@ -302,7 +312,22 @@ bool tp_v_roll(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym si
     return tp_length(arg[2]) ? tp_vmap_shift(op, arg, batched, size, result, 4) : tp_vmap_loop(op, arg, batched, size, result);
 }
 
-bool tp_v_qr(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
+/* Factors of matrices; one that is not asked for is an empty vector, whatever the batch. */
+bool tp_v_factors(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
 {
-    return tp_text_same(tp_str_read(arg[1]), "r") ? tp_vmap_loop(op, arg, batched, size, result) : tp_vmap_align(op, arg, batched, size, result, 0);
+    tp_scope s;
+    (void)batched;
+    tp_scope_start(&s);
+    tp_value all = tp_scope_call_all(&s, op, arg);
+    for (int i = 0; i < op->result_count && !s.failed; i++) {
+        const tp_tensor *t = tp_as_tensor(all.list->item[i]);
+        tp_scope_keep(&s, &result[i], t && t->ndim == 1 && t->numel == 0 ? tp_vmap_expanded(&s, all.list->item[i], size) : all.list->item[i]);
+    }
+    return tp_scope_end(&s);
+}
+
+/* Rows of probabilities: a member that is one row gives one of the batch, others are folded. */
+bool tp_v_multinomial(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
+{
+    return rank_of(arg, batched, 0) == 1 ? tp_vmap_random(op, arg, batched, size, result) : tp_vmap_fold(op, arg, batched, size, result, 1);
 }
