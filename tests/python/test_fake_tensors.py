@@ -112,7 +112,7 @@ def test_parameters_copies_and_leaving_for_a_while():
 def test_ops_without_a_rule_are_named():
     library = torch.library.Library("fakeless", "DEF")
     library.define("f(Tensor x) -> Tensor")
-    library.impl("f", lambda x: x + 1, "CompositeExplicitAutograd")
+    library.impl("f", lambda x: x + 1, "CPU")
     with pytest.raises((UnsupportedOperatorException, NotImplementedError)):
         torch.ops.fakeless.f(FakeTensorMode().from_tensor(torch.ones(2)))
 
