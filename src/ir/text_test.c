@@ -1,9 +1,9 @@
 /* text_test.c - graphs through text and back, what cannot be read, and what is no graph. */
 #include "ir/text.h"
 
-
 #include "base/test.h"
 #include "ir/code.h"
+#include "ir/draw.h"
 
 static tp_graph *parse(const char *text)
 {
