@@ -190,11 +190,14 @@ class GraphModule(Module):
                 self.training = root.training
             for op in ("get_attr", "call_module"):
                 for node in graph.find_nodes(op=op):
-                    _copy_attr(root, self, node.target)
+                    if not self._take_child(graph, node.target, hasattr(root, node.target)):
+                        _copy_attr(root, self, node.target)
         elif isinstance(root, dict):
             targets = []
             for op in ("get_attr", "call_module"):
                 for node in graph.find_nodes(op=op):
+                    if self._take_child(graph, node.target, node.target in root):
+                        continue
                     if node.target not in root:
                         raise RuntimeError(f"Node {node} referenced target {node.target} but that target was not "
                                            "provided in ``root``!")
@@ -207,6 +210,21 @@ class GraphModule(Module):
         self.graph = graph
         self._tracer_cls = graph._tracer_cls
         self._tracer_extras = graph._tracer_extras
+
+    def _take_child(self, graph, name, given):
+        """A graph of its own (a branch of torch.cond) becomes a module, unless the root has one."""
+        child = None if given else graph._child(name)
+        if child is not None and name not in self._modules:
+            self.add_module(name, GraphModule({}, child, "<lambda>"))
+        return child is not None
+
+    def _note_children(self):
+        """Tells the graph which graphs its modules have now: programs without Python look there."""
+        for node in self._graph.find_nodes(op="get_attr"):
+            child = self._modules.get(node.target)
+            if isinstance(child, GraphModule):
+                child._note_children()
+                self._graph._set_child(node.target, child._graph)
 
     __jit_unused_properties__ = ["graph", "code"]
 
