@@ -133,6 +133,7 @@ WORDS = [
     (lambda: vmap(lambda a: Z.copy_(a))(Y), "vmap: inplace arithmetic(self, *extra_args) " + MORE.format("inplace arithmetic")),
     (lambda: vmap(lambda a: Z.index_put_((I[0],), a))(Y), "vmap: index_put_(self, *extra_args) " + MORE.format("index_put_")),
     (lambda: vmap(lambda a: taper.add(a, a, out=Z))(Y), "Batching rule not implemented for aten::add.out; the fallback path doesn't work on out= or view ops."),
+    (lambda: vmap(lambda a: a.data)(Y), "accessing `data` under vmap transform is not allowed"),
     (lambda: vmap(lambda a: a + taper.rand(2))(Y), RANDOM),
     (lambda: vmap(lambda a: F.dropout(a))(Y), RANDOM),
     (lambda: vmap(lambda a: Z.normal_(), randomness="different")(Y), "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear "
@@ -250,6 +251,23 @@ def test_other_sizes():
               lambda a: a.reshape(-1).view(a.shape[1], a.shape[0]), lambda a: a.expand(2, *a.shape), lambda a: taper.cat([a, a.new_zeros(a.shape)])):
         gm, x = make_fx(vmap(f), tracing_mode="symbolic")(X), numbers(5, 2, 7)
         assert taper.allclose(gm(x), taper.stack([f(a) for a in x]), atol=1e-5)
+
+
+def test_captures_see_plain_ops():
+    class Model(nn.Module):
+        def forward(self, x):
+            return vmap(lambda a: a.sin().sum())(x), grad(lambda a: a.sin().sum())(x)
+
+    ep = taper.export.export(Model(), (X,))
+    assert [str(n.target) for n in ep.graph.nodes if n.op == "call_function"] == [
+        "aten.sin.default", "aten.sum.dim_IntList", "aten.sin.default", "aten.sum.default", "aten.ones_like.default", "aten.expand.default",
+        "aten.cos.default", "aten.mul.Tensor"]
+    a, b = ep.module()(X + 1)
+    assert taper.allclose(a, (X + 1).sin().sum((1, 2)), atol=1e-5) and taper.allclose(b, (X + 1).cos())
+    f = taper.compile(lambda x: vmap(lambda a: a.sin().sum())(x) * 2, backend="eager")
+    assert taper.allclose(f(X), X.sin().sum((1, 2)) * 2, atol=1e-5)         # not captured, run as it is
+    traced = taper.jit.trace(lambda x: vmap(lambda a: a.sin().sum())(x), X)
+    assert taper.allclose(traced(X + 1), (X + 1).sin().sum((1, 2)), atol=1e-5)
 
 
 class Cube(taper.autograd.Function):
