@@ -145,6 +145,31 @@ TP_HOOK_K(tp_k_masked_scatter)
     return ok;
 }
 
+/* ---- claims about one element ---- */
+static bool assert_one(const tp_tensor *t, const char *text)
+{
+    if (t->numel != 1)
+        return tp_fail(TP_ERR_RUNTIME, "Boolean value of Tensor with %s is ambiguous", t->numel ? "more than one value" : "no values");
+    tp_tensor *bytes = truths(t);
+    if (!bytes)
+        return false;
+    bool held = *(const uint8_t *)tp_tensor_data(bytes) != 0;
+    tp_tensor_unref(bytes);
+    return held || tp_fail(TP_ERR_RUNTIME, "%s", text);
+}
+
+TP_HOOK_K(tp_k_assert_async)
+{
+    (void)out;
+    return assert_one(arg[0].tensor, "Expected Tensor with single nonzero value, but got zero");
+}
+
+TP_HOOK_K(tp_k_assert_async_msg)
+{
+    (void)out;
+    return assert_one(arg[0].tensor, arg[1].string->text);
+}
+
 /* masked_scatter_backward(grad_output, mask, sizes): the marked gradients in order, zeros where the source had more. */
 TP_HOOK_K(tp_k_masked_scatter_backward)
 {

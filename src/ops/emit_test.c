@@ -109,9 +109,10 @@ out:
 }
 
 /* A rule and the loop agree. */
-static void same_as_loop(tp_scope *s, const tp_op *op, const tp_value *arg, uint64_t batched, int64_t size)
+static void same_as_loop(tp_scope *s, const tp_op *op, const tp_value *arg, uint64_t batched, int64_t members)
 {
     tp_value by_rule[4] = { { 0 } }, by_loop[4] = { { 0 } };
+    tp_sym size = tp_sym_int(members);
     if (s->failed)
         return;
     if (op->vmap(op, arg, batched, size, by_rule) && tp_vmap_loop(op, arg, batched, size, by_loop)) {

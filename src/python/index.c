@@ -381,12 +381,10 @@ static bool key_overridden(PyObject *self, PyObject *key)
     if (!face_function_subclass_on() || PyLong_CheckExact(key) || PySlice_Check(key) || key == Py_None || key == Py_Ellipsis)
         return false;
     if (!PyTuple_Check(key))
-        return face_is_tensor(key) && (face_overrides(key) & OVERRIDES_FUNCTION);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); i++) {
-        PyObject *item = PyTuple_GET_ITEM(key, i);
-        if (face_is_tensor(item) && (face_overrides(item) & OVERRIDES_FUNCTION))
+        return face_has_function(key);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); i++)
+        if (face_has_function(PyTuple_GET_ITEM(key, i)))
             return true;
-    }
     return false;
 }
 

@@ -25,9 +25,11 @@ void tp_mount_push(tp_mount *m, tp_layer_id layer)
 
 void tp_mount_pop(tp_mount *m)
 {
-    tp_mount **top = stack_of((tp_layer_id)m->layer);
-    assert(*top == m);
-    *top = m->outer;
+    tp_mount **top = stack_of((tp_layer_id)m->layer), **at = top;
+    while (*at && *at != m)
+        at = &(*at)->outer;
+    assert(*at == m);
+    *at = m->outer;
     if (!*top)
         tp_self.active &= ~TP_LAYER_BIT(m->layer);
 }

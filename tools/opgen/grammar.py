@@ -310,8 +310,7 @@ class Parser:
     def column_numbers(self):
         return {"names": self.names()}
 
-    column_nograd = column_numbers
-    column_keeps = column_numbers
+    column_nograd = column_wide = column_narrow = column_keeps = column_numbers
 
     def column_core(self):
         return {}
@@ -407,6 +406,16 @@ class Parser:
             if not self.has(","):
                 return {"twin": twin, "pairs": pairs}
 
+    def column_graphs(self):
+        """graphs true_fn as true_graph, f as body_graph list [in conditional]: functions, what traced ones are called and give."""
+        pairs = []
+        while True:
+            name = self.name()
+            self.need("as")
+            pairs.append((name, self.name(), "list" if self.has("list") else "one" if self.has("one") else "tuple"))
+            if not self.has(","):
+                return {"pairs": pairs, "node": self.name() if self.has("in") else None}
+
     def column_effect(self):
         kind = self.name()
         if kind not in ("rng", "sync", "io"):
@@ -447,24 +456,25 @@ class Parser:
 
     def column_jvp(self):
         self.need("=")
-        if self.has("linear"):
-            names = None
-            if self.has("("):
-                names = self.names()
-                self.need(")")
-            return {"linear": True, "names": names}
-        return {"linear": False, "exprs": self.exprs()}
+        for rule in ("linear", "product", "diagonal", "transposed"):
+            if self.has(rule):
+                names = None
+                if self.has("("):
+                    names = self.names()
+                    self.need(")")
+                return {"rule": rule, "names": names}
+        return {"rule": None, "exprs": self.exprs()}
 
     def column_vmap(self):
         word = self.peek()
-        if word in ("fold", "shift") and self.kind(1) == "name":
+        if word in ("align", "fold", "shift") and self.kind(1) == "name":
             return {"how": self.take(), "names": self.names()}
-        if word in ("loop", "decomp") and self.at + 1 == len(self.tokens):
+        if word in ("align", "decomp", "draw", "loop", "shift") and self.at + 1 == len(self.tokens):
             return {"how": self.take()}
         if word == "error" and self.kind(1) == "string":
             self.take()
             return {"how": "error", "text": self.string()}
-        return {"how": "expr", "expr": self.expr()}
+        return {"how": "expr", "any": self.has("any"), "expr": self.expr()}
 
     def column_trace(self):
         pairs = []

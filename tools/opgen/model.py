@@ -145,6 +145,8 @@ def variants_of(entry, base_schema, scalar_of=(), only=None):
             made = S.make_inplace(base_schema, name, overload)
         elif kind == "functional":
             made = functional = S.make_functional(base_schema, name, overload)
+        elif S.writes_lists(base_schema):
+            made = S.make_list_out(base_schema, name, overload)
         else:
             made = S.make_out(functional, name, overload, v["outs"])
         op = Op(model, made, kind, base)
@@ -226,7 +228,7 @@ def copy_entry(entry, of=None):
         elif c.word == "try" and schema.index("stride") < 0:        # strides of any kind show memory between the samples' elements
             columns.append(c)
     if any(c.word == "grad" for c in columns):
-        columns.append(Column(w, "jvp", {"linear": True}))
+        columns.append(Column(w, "jvp", {"rule": "linear", "names": None}))
     else:
         text = f"derivative for aten::{schema.name}_copy is not implemented"
         columns.append(Column(w, "grad", {"names": [schema.args[0].name], "special": "error", "text": text}))
