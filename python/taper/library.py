@@ -210,8 +210,34 @@ def _autograd_kernel(overload, backward, setup_context):
     return kernel
 
 
+class FakeImplCtx:
+    """What a fake kernel may ask for."""
+
+    def __init__(self, op=None):
+        self._shape_env, self._op = _C._current_shape_env(), op
+
+    def new_dynamic_size(self, *, min=0, max=None):
+        """A size that only the data will tell."""
+        from ._subclasses.fake_tensor import DynamicOutputShapeException
+
+        if self._shape_env is None:
+            raise DynamicOutputShapeException(self._op)
+        if isinstance(min, _C.SymInt) or isinstance(max, _C.SymInt):
+            raise ValueError(
+                f"ctx.new_dynamic_size(min={min}, max={max}): expected min and max to be statically known ints but got SymInt. This is "
+                "not supported.")
+        if min < 0:
+            raise ValueError(f"ctx.new_dynamic_size(min={min}, ...): expected min to be greater than or equal to 0: this API can only create non-negative sizes.")
+        size = self._shape_env.create_unbacked_symint()
+        _C._VariableFunctions.sym_constrain_range_for_size(size, min=min, max=max)
+        return size
+
+    create_unbacked_symint = new_dynamic_size
+
+
 def get_ctx():
-    raise NotImplementedError("library.get_ctx is not implemented in Taper yet")
+    """To be called in a fake kernel."""
+    return FakeImplCtx()
 
 
 def opcheck(*args, **kwargs):

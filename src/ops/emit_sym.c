@@ -11,6 +11,12 @@ bool tp_guard(tp_sym condition, bool *bad)
     bool answer = false;
     if (TP_LIKELY(tp_sym_is_bool(condition)))
         return tp_sym_same(condition, TP_SYM_TRUE);
+    /* Rules ask of sizes whether they are 0 or 1: those that depend on data are taken to be neither, as PyTorch does. */
+    if (tp_sym_has_unbacked(condition)) {
+        tp_answer known = tp_sym_known_of_sizes(condition);
+        if (known != TP_UNKNOWN)
+            return known == TP_YES;
+    }
     if (!*bad && (tp_sym_is_failed(condition) || !tp_sym_guard(condition, &answer)))
         *bad = true;
     return answer;

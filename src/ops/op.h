@@ -214,6 +214,7 @@ struct tp_op {
     tp_inverse_fn   *inverse;
     tp_onnx_fn      *onnx;                  /* NULL: through its tile program or its decomposition */
     tp_run_fn *autograd;                    /* run-time ops: their own way through autograd, may be NULL */
+    tp_run_fn *fake;                        /* run-time ops: what runs on fake tensors in place of a shape rule, may be NULL */
     void *user;                             /* run-time ops: what python/ keeps for its kernels, else NULL */
     const struct tp_try *tries;             /* sample rows */
 };

@@ -290,7 +290,7 @@ bool tp_run_meta(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     const tp_op *base = op->base ? op->base : op;
     tp_geometry g[MOST_RESULTS];
-    if (base->pointwise && !meta_alone(op, arg))
+    if (base->pointwise && op->variant == TP_FUNCTIONAL && !meta_alone(op, arg))
         return false;
     if (op->variant == TP_INPLACE && arg[0].tensor->device.type != TP_META)
         return no_data();

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/test.h"
 #include "ir/text.h"
+#include "pass/order.h"
 #include "pass/partition.h"
 #include "pass/split.h"
 
@@ -85,6 +86,43 @@ TP_TEST(patterns)
         tp_graph_unref(g);
     }
     tp_error_clear();
+}
+
+/* Twice the graph, twice the questions: nodes are looked at a fixed number of times. */
+static bool count_question(const tp_node *pattern, const tp_node *n, void *data)
+{
+    ++*(int *)data;
+    return strcmp(pattern->target.name, n->target.name) == 0;
+}
+
+static int questions(int nodes)
+{
+    static const char *const pattern = "graph():\n    %w = get_attr w\n    %e = aten.exp.default(%w)\n    %f = aten.neg.default(%w)\n    return (%e, %f)\n";
+    const tp_op *exp = tp_op_find("aten", "exp", ""), *neg = tp_op_find("aten", "neg", "");
+    tp_graph *p = parse(pattern), *g = p ? tp_graph_new() : NULL;
+    int asked = 0;
+    tp_match_options options = { .same_attribute = count_question, .data = &asked };
+    tp_arena arena;
+    tp_matches found = { 0 };
+    tp_arena_init(&arena);
+    for (int i = 0; g && i < nodes; i++) {
+        tp_value w = tp_of_node(tp_graph_get_attr(g, i % 2 ? "w" : "v"));
+        (void)tp_graph_call(g, exp, &w, w.node != NULL);
+        (void)tp_graph_call(g, neg, &w, w.node != NULL);
+    }
+    bool ok = g && tp_graph_check(g) && tp_match_find(p, g, &options, &arena, &found);
+    TP_EXPECT(ok ? found.count == (uint32_t)nodes / 2 : tp_test_quiet);
+    tp_arena_fini(&arena);
+    tp_graph_unref(p);
+    tp_graph_unref(g);
+    tp_error_clear();
+    return asked;
+}
+
+TP_TEST(questions_are_linear)
+{
+    int once = questions(100);
+    TP_EXPECT(once > 0 && questions(200) == 2 * once);
 }
 
 /* ---- parts ---- */
@@ -181,4 +219,47 @@ out:
     tp_error_clear();
 }
 
-TP_TEST_MAIN(TP_SWEPT(patterns), TP_SWEPT(parts), TP_SWEPT(groups))
+/* ---- order ---- */
+typedef struct shuffle { const char *moved, *behind; tp_order_kind kind; const char *order; } shuffle;
+
+static const shuffle shuffles[] = {
+    { "a", "d", TP_ORDER_STABLE, "x b a c d e output " },       /* what waits for a comes right behind it */
+    { "a", "d", TP_ORDER_BREADTH, "x a b c e d output " },
+    { "x", "e", TP_ORDER_STABLE, "x a b c d e output " },
+};
+
+static tp_node *named(const tp_graph *g, const char *name)
+{
+    tp_graph_each(g, n)
+        if (strcmp(n->name, name) == 0)
+            return n;
+    return NULL;
+}
+
+TP_TEST(orders)
+{
+    for (size_t i = 0; i < TP_COUNT(shuffles); i++) {
+        tp_graph *g = parse(CROSS);
+        TP_NEED(g);
+        uint8_t placed[16];
+        bool whole = false;
+        tp_text out = { 0 };
+        tp_node_move_before(named(g, shuffles[i].behind)->next, named(g, shuffles[i].moved));
+        if (tp_order_nodes(g, shuffles[i].kind, placed, &whole)) {
+            tp_graph_each(g, n)
+                tp_text_add(&out, "%s ", n->name);
+            if (!out.failed)
+                TP_EXPECT_TEXT(tp_text_read(&out), shuffles[i].order);
+            TP_EXPECT(whole);
+        } else {
+            TP_EXPECT(tp_test_quiet && "orders");
+        }
+        tp_text_fini(&out);
+        tp_error_clear();
+        tp_graph_unref(g);
+    }
+out:
+    tp_error_clear();
+}
+
+TP_TEST_MAIN(TP_SWEPT(orders), TP_SWEPT(patterns), TP_SPARSE(questions_are_linear), TP_SWEPT(parts), TP_SWEPT(groups))

@@ -323,7 +323,9 @@ static void drop_mode(void *settings)
 
 PyObject *face_fake_mode(const tp_tensor *t)
 {
-    tp_fake_mode *m = tp_fake_mode_of(t);
+    const tp_fake_mode *m = tp_fake_mode_of(t), *entered = tp_self.fake;
+    if (!m && entered && tp_is_fake(t))         /* a literal keeps its numbers, not its mode */
+        m = entered->lasting;
     return m && m->drop == drop_mode ? (PyObject *)((char *)m - offsetof(mode_object, settings)) : NULL;
 }
 
@@ -512,7 +514,15 @@ static PyObject *enter_fake_again(PyObject *module, PyObject *stack)
     Py_RETURN_NONE;
 }
 
+/* Of the call that is being made on fake tensors; None: their sizes are integers, or there is no such call. */
+static PyObject *current_shape_env(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return tp_self.shape_env ? face_shape_env(tp_self.shape_env) : Py_NewRef(Py_None);
+}
+
 static PyMethodDef fake_functions[] = {
+    { "_current_shape_env", current_shape_env, METH_NOARGS, NULL },
     { "_is_fake", is_fake, METH_O, NULL },
     { "_leave_fake", leave_fake, METH_NOARGS, NULL },
     { "_enter_fake_again", enter_fake_again, METH_O, NULL },

@@ -117,8 +117,28 @@ static bool run_python(const tp_op *op, const tp_value *arg, tp_value *result)
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *kernel = choose_kernel(op, arg);
     if (!kernel)
-        PyErr_Format(PyExc_NotImplementedError, "There were no tensor arguments to this function (e.g., you passed an empty list of Tensors), or no kernel for %s::%s is registered for this device", op->space, op->name);
+        PyErr_Format(PyExc_NotImplementedError, is_meta_call(op, arg) ? "%s::%s: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel "
+                     "registered. You may have run into this message while using an operator with PT2 compilation APIs (torch.compile/torch.export); in order to "
+                     "use this operator with those APIs you'll need to add a fake impl. Please see the following for next steps:  "
+                     "https://pytorch.org/tutorials/advanced/custom_ops_landing_page.html"
+                     : "There were no tensor arguments to this function (e.g., you passed an empty list of Tensors), or no kernel for %s::%s is registered for this device",
+                     op->space, op->name);
     bool ok = call_kernel(op, kernel, arg, result);
+    PyGILState_Release(state);
+    return ok;
+}
+
+/* A kernel for all devices needs no other on fake tensors. */
+static PyObject *fake_kernel(const tp_op *op)
+{
+    PyObject *kernel = kernel_for(op, "Meta");
+    return kernel ? kernel : kernel_for(op, "CompositeExplicitAutograd");
+}
+
+static bool run_fake(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    bool ok = call_kernel(op, fake_kernel(op), arg, result);
     PyGILState_Release(state);
     return ok;
 }
@@ -252,6 +272,7 @@ static void choose_way(tp_op *op)
     op->kind = pieces ? TP_LIKE_COMPOSITE : TP_LIKE_OPAQUE;
     op->open = pieces ? run_python : NULL;
     op->autograd = kernel_for(op, "Autograd") ? run_autograd : NULL;
+    op->fake = fake_kernel(op) ? run_fake : NULL;
     op->layers |= op->autograd ? TP_LAYER_BIT(TP_LAYER_GRAD) : 0;       /* whether or not anything wants a gradient */
 }
 

@@ -27,12 +27,14 @@ tp_sym tp_sym_to_float_in(tp_shape_env *env, tp_sym a)
         return a;
     if (tp_sym_is_int(a))
         return tp_sym_float(env, (double)tp_sym_as_int(a));
+    if (tp_sym_is_bool(a))
+        return tp_sym_float(env, tp_sym_same(a, TP_SYM_TRUE));
     return tp_sym_type_of(a) == TP_SYM_FLOAT ? a : tp_sym_make(KIND_to_float, TP_SYM_FLOAT, &a, 1);
 }
 
 tp_sym tp_sym_to_float(tp_sym a)
 {
-    if (tp_sym_is_int(a))
+    if (tp_sym_is_int(a) || tp_sym_is_bool(a))
         return tp_sym_fail(NULL, TP_ERR_TYPE, "a plain integer becomes a float by a cast, not by a symbolic operation");
     return tp_sym_to_float_in(sym_env(a), a);
 }

@@ -162,9 +162,25 @@ static bool hints(int n, const tp_sym *word, int64_t *out)
     return true;
 }
 
+/* A tensor of this size exists where the program goes on: the size is none below zero. */
+static bool note_sizes(const tp_sym_geometry *g)
+{
+    for (int i = 0; i < g->ndim; i++) {
+        const tp_symbol *s = tp_sym_is_symbol(g->size[i]) ? tp_symbol_of(g->size[i]) : NULL;
+        if (!s || s->kind != TP_SYMBOL_UNBACKED)
+            continue;
+        tp_symbol_set_size_like(g->size[i]);
+        if (s->range.low < 0 && !tp_symbol_narrow(g->size[i], (tp_range){ 0, INT64_MAX }))
+            return false;
+    }
+    return true;
+}
+
 static tp_tensor *from_symbolic(const tp_sym_geometry *g, const tp_tensor *view_of)
 {
     int64_t size[TP_MAX_DIMS], stride[TP_MAX_DIMS], offset = 0;
+    if (!note_sizes(g))
+        return NULL;
     hints(g->ndim, g->size, size);
     hints(g->ndim, g->stride, stride);
     if (view_of)
@@ -222,16 +238,16 @@ static bool check_real(const tp_op *op, const tp_value *arg)
 }
 
 /* Tensors of one call live on one device; a 0-d tensor of the CPU goes along with any. */
-static bool join_device(const tp_op *op, tp_value v, tp_device *out, bool *found)
+static bool join_device(tp_value v, tp_device *out, bool *found)
 {
     char a[16], b[16];
     const tp_tensor *t = tp_as_tensor(v);
     for (uint32_t i = 0; i < tp_length(v); i++)
-        if (!join_device(op, v.list->item[i], out, found))
+        if (!join_device(v.list->item[i], out, found))
             return false;
     if (!t || (t->ndim == 0 && t->device.type == TP_CPU))
         return true;
-    if (*found && (t->device.type != out->type || t->device.index != out->index) && op->kind != TP_LIKE_OPAQUE)
+    if (*found && (t->device.type != out->type || t->device.index != out->index))
         return tp_fail(TP_ERR_DEVICES, "Expected all tensors to be on the same device, but found at least two devices, %s and %s!",
                        tp_device_name(*out, a), tp_device_name(t->device, b));
     *out = t->device;
@@ -243,9 +259,13 @@ static bool common_device(const tp_op *op, const tp_value *arg)
 {
     tp_device device;
     bool found = false;
-    for (int i = 0; i < op->arg_count; i++)
-        if (!join_device(op, arg[i], &device, &found))
+    for (int i = 0; i < op->arg_count; i++) {
+        /* An opaque op may take indices, or copy from anywhere; of a list the members are alike. */
+        if (op->kind == TP_LIKE_OPAQUE && !(op->arg[i].list && !op->arg[i].items_optional))
+            continue;
+        if (!join_device(arg[i], &device, &found))
             return false;
+    }
     return true;
 }
 
@@ -325,11 +345,11 @@ static bool check_out(tp_tensor *out, const tp_tensor *made)
 }
 
 /* Factories inside make fakes too. */
-static bool open_faked(const tp_op *op, const tp_value *arg, tp_value *result)
+static bool run_faked(tp_run_fn *run, const tp_op *op, const tp_value *arg, tp_value *result)
 {
     uint32_t active = tp_self.active;
     tp_self.active = active | KEY;
-    bool ok = op->open(op, arg, result);
+    bool ok = run(op, arg, result);
     tp_self.active = active;
     return ok;
 }
@@ -342,8 +362,9 @@ static bool call_inside(const tp_op *op, const tp_value *arg, tp_value *result)
         return tp_fail(TP_ERR_RUNTIME, "Can't call metadata mutating ops on non-Fake Tensor inputs. Found in %s", tp_op_full_name(op, name));
     /* What runs by its decomposition is that also here: its pieces check and guard. */
     if (!base->infer || op->kind == TP_LIKE_COMPOSITE || base->run == tp_run_open) {
-        if (op->open)
-            return open_faked(op, arg, result);
+        tp_run_fn *run = op->fake ? op->fake : op->open;
+        if (run)
+            return run_faked(run, op, arg, result);
         return tp_fail_op(TP_ERR_UNSUPPORTED, op);
     }
     if (!check_real(op, arg) || !common_device(op, arg))

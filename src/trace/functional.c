@@ -1,10 +1,8 @@
 /* functional.c - states, views of them, and writes that become new values. */
-#include "trace/functional.h"
+#include "trace/functional_graphs.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "gen/ops.h"
 #include "trace/fake.h"
 
@@ -36,14 +34,6 @@ typedef struct functional {     /* tp_tensor.extra of a wrapper */
     uint64_t    generation;
     bool        metadata, storage;
 } functional;
-
-struct tp_functional {
-    tp_mount mount;
-    uint64_t id;                /* never given twice in a process: wrappers outlive their functionaliser */
-    uint32_t depth;             /* functions being traced */
-    const char *function;       /* borrowed: what the innermost is called; NULL: none */
-    tp_array(tp_tensor *) held; /* counted: values of tensors from outside the innermost function, looked at anew inside it */
-};
 
 enum { MOST_ARGS = 64, MOST_RESULTS = 64 };
 
@@ -565,7 +555,8 @@ static bool call_out(tp_mount *m, const tp_op *op, const tp_value *given, tp_val
         tp_tensor *value = made[i].tensor;
         made[i] = tp_none();
         if (!same_sizes(face, value))
-            ok = !functional_of(face)->view && tp_fake_take_geometry(face, value);
+            ok = functional_of(face)->view ? tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s that changes the size of a view", op->name) != NULL
+                                           : tp_fake_take_geometry(face, value);
         if (!ok)
             tp_tensor_unref(value);
         ok = ok && write_value((tp_functional *)(void *)m, face, value);
@@ -669,10 +660,16 @@ static bool writes(const tp_op *op)
     return false;
 }
 
-static bool trains(const tp_functional *f, const tp_op *op, const tp_value *arg)
+/* Of an op that writes in training only: is this that? */
+static bool in_training(const tp_op *op, const tp_value *arg)
 {
     int training = tp_op_arg_index(op, "training");
-    if (!op->functional_twin || (training >= 0 && !tp_as_bool(arg[training])))
+    return training < 0 || tp_as_bool(arg[training]);
+}
+
+static bool trains(const tp_functional *f, const tp_op *op, const tp_value *arg)
+{
+    if (!op->functional_twin || !in_training(op, arg))
         return false;
     for (int i = 0; i < op->arg_count; i++)
         if (((op->hidden_writes >> i & 1) || op->arg[i].written) && !is_wrapper(f, arg[i]))
@@ -707,111 +704,19 @@ static bool writes_outside(const tp_functional *f, const tp_op *op, const tp_val
     return false;
 }
 
-/* ---- ops that take functions ---- */
-
-/* A function of the program, functionalised: it takes and gives plain values. Stands on the stack of the call that it belongs to. */
-typedef struct pure {
-    tp_handle      head;
-    tp_functional *f;           /* borrowed */
-    tp_handle     *function;    /* borrowed */
-    char           title[64];   /* "cond_true", as errors say it */
-} pure;
-
-static void pure_free(tp_handle *h) { (void)h; }
-static bool pure_equal(const tp_handle *a, const tp_handle *b) { return a == b; }
-static uint64_t pure_hash(const tp_handle *h) { return (uint64_t)(uintptr_t)h; }
-
-static bool wrap_all(tp_functional *f, const tp_value *arg, uint32_t count, tp_value *out)
-{
-    uint32_t i = 0;
-    for (; i < count; i++) {
-        tp_tensor *w = arg[i].tag == TP_TENSOR ? wrap_fresh(f, arg[i].tensor) : NULL;
-        if (arg[i].tag == TP_TENSOR && !w)
-            break;
-        out[i] = w ? tp_of_tensor(w) : tp_value_ref(arg[i]);
-    }
-    if (i < count)
-        tp_values_unref(out, i);
-    return i == count;
-}
-
-/* What a function gives may not look into memory from outside it. */
-static bool check_fresh(const tp_functional *f, tp_value given, const char *title)
-{
-    for (uint32_t i = 0; i < tp_length(given); i++) {
-        const functional *w = is_wrapper(f, given.list->item[i]) ? functional_of(given.list->item[i].tensor) : NULL;
-        if (w && w->state->depth < f->depth)
-            return tp_fail(TP_ERR_RUNTIME, "%s might be aliasing the input or the output!", title);
-    }
-    return true;
-}
-
-static bool pure_call(tp_handle *h, const tp_value *arg, uint32_t count, tp_value *out)
-{
-    pure *p = (pure *)(void *)h;
-    tp_functional *f = p->f;
-    tp_value *wrapped = tp_alloc_array(count + 1, sizeof *wrapped), given = tp_none();
-    if (!wrapped || !wrap_all(f, arg, count, wrapped)) {
-        tp_free(wrapped);
-        return false;
-    }
-    tp_mount *outer = f->mount.outer;
-    uint32_t allowed = tp_self.allowed;
-    size_t held = f->held.count;
-    const char *name = f->function;
-    f->depth++;
-    f->function = p->title;
-    tp_self.allowed = TP_ALL_LAYERS;        /* the function is code of the program: all that is switched on sees it */
-    tp_functional_enter(f, (tp_layer_id)f->mount.layer);
-    bool ok = p->function->type->call(p->function, wrapped, count, &given);
-    tp_functional_leave(f);
-    ok = ok && check_fresh(f, given, p->title);
-    ok = ok && tp_functional_unwrap(f, given, out);
-    tp_self.allowed = allowed;
-    f->mount.outer = outer;
-    f->function = name;
-    f->depth--;
-    while (f->held.count > held)
-        tp_tensor_unref(f->held.item[--f->held.count]);
-    tp_value_unref(given);
-    tp_values_unref(wrapped, count);
-    tp_free(wrapped);
-    return ok;
-}
-
-static const tp_handle_type pure_type = { .free = pure_free, .equal = pure_equal, .hash = pure_hash, .call = pure_call, .brief = true };
-
-static bool call_graphs(tp_mount *m, const tp_op *op, const tp_value *given, tp_value *result)
-{
-    pure functions[2];
-    call c;
-    if (!call_init(&c, (tp_functional *)(void *)m, given, op->arg_count))
-        return false;
-    for (int i = 0; i < op->graphs->count; i++) {
-        const struct tp_graphs_item *item = &op->graphs->item[i];
-        functions[i] = (pure){ .head.type = &pure_type, .f = c.f, .function = given[item->arg].handle };
-        atomic_init(&functions[i].head.refs, 1);
-        snprintf(functions[i].title, sizeof functions[i].title, "%s_%.*s", op->name, (int)strcspn(item->prefix, "_"), item->prefix);
-        c.arg[item->arg].handle = &functions[i].head;
-    }
-    bool ok = tp_mount_next(m, op, c.arg, result) && (wrap_result(&c, given, op->arg_count, &result[0]) || tp_call_take_back(op, result));
-    call_fini(&c, given, op->arg_count);
-    return ok;
-}
-
 static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_functional *f = (tp_functional *)(void *)m;
     char name[128];
     if (op->graphs)
-        return call_graphs(m, op, arg, result);
+        return tp_functional_graphs(f, op, arg, result);
     if (f->depth && writes_outside(f, op, arg))
         return tp_fail(TP_ERR_RUNTIME, "%s might be modifying the input!", f->function);
     if (opens(m, op))
         return tp_mount_reopen(m, open_here, op, arg, result, NULL);
     if (trains(f, op, arg))
         return call_twin(m, op, arg, result);
-    if (writes(op)) {
+    if (writes(op) && (!op->functional_twin || in_training(op, arg))) {
         int can = check_written(f, op, arg);
         if (can <= 0)
             return can == 0 && tp_mount_next(m, op, arg, result);
@@ -886,6 +791,11 @@ bool tp_functional_unwrap(tp_functional *f, tp_value v, tp_value *out)
     else if (l)
         tp_value_unref(tp_of_list(l));
     return ok;
+}
+
+uint32_t tp_functional_depth(const tp_tensor *wrapper)
+{
+    return functional_of(wrapper)->state->depth;
 }
 
 tp_functional_changes tp_functional_changes_of(const tp_functional *f, const tp_tensor *wrapper)

@@ -24,6 +24,7 @@ struct tp_recorder {
     tp_map    constant_at;          /* address of a constant -> its index */
     uint32_t  tensor_constants, parameter_constants;
     tp_size_nodes sizes;
+    tp_shape_env *env;              /* counted, may be NULL: names the numbers that were read */
 };
 
 enum { MOST_ARGS = 64, MOST_RESULTS = 64 };
@@ -50,6 +51,29 @@ bool tp_record_track(tp_recorder *r, tp_tensor *t, tp_node *n)
         return false;
     }
     return tp_sizes_note(&r->sizes, t, n);
+}
+
+static bool holds_value(const tp_recorder *r, tp_value v)
+{
+    if (v.tag == TP_TENSOR)
+        return (v.tensor->keys & TP_LAYER_BIT(TP_LAYER_DISPATCH)) && tp_record_node_of(r, v.tensor);
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (holds_value(r, v.list->item[i]))
+            return true;
+    return false;
+}
+
+static bool record_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result);
+
+bool tp_record_holds(const tp_op *op, const tp_value *arg, const tp_recorder *r)
+{
+    const tp_mount *top = tp_self.tracer[1];
+    if (!r && (!(tp_self.allowed & TP_LAYER_BIT(TP_LAYER_TRACE_R)) || !top || top->call != record_call))
+        return false;
+    for (int i = 0; i < op->arg_count; i++)
+        if (holds_value(r ? r : (const tp_recorder *)(const void *)top, arg[i]))
+            return true;
+    return false;
 }
 
 bool tp_record_fact(tp_value v, tp_value *out)
@@ -211,13 +235,20 @@ static bool track_item(tp_recorder *r, tp_node *whole, int64_t index, tp_value v
     return item && describe(r, item, v) && tp_record_track(r, v.tensor, item);
 }
 
+static bool note_number(tp_recorder *r, tp_sym x, tp_node *n)
+{
+    if (!r->env)
+        r->env = tp_shape_env_ref(tp_sym_env(x));
+    return tp_sizes_note_word(&r->sizes, x, n);
+}
+
 static bool track_results(tp_recorder *r, const tp_op *op, tp_node *n, const tp_value *result)
 {
     bool ok = true;
     if (op->result_count == 0)
         return true;
     if (op->result_count == 1 && result[0].tag == TP_SYM)
-        return describe(r, n, result[0]) && tp_sizes_note_word(&r->sizes, (tp_sym){ result[0].sym }, n);
+        return describe(r, n, result[0]) && note_number(r, (tp_sym){ result[0].sym }, n);
     if (op->result_count == 1 && result[0].tag == TP_TENSOR)
         return describe(r, n, result[0]) && tp_record_track(r, result[0].tensor, n);
     tp_value whole = result[0];
@@ -260,13 +291,26 @@ static bool may_read(const tp_recorder *r, const tp_op *op, const tp_value *arg)
     return true;
 }
 
+/* What the op gives: by the layers below, or, where a tensor of a Python class is a value of this trace, by that class, whose own
+ * calls are not recorded. */
+static bool compute(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    if (r->mount.layer != TP_LAYER_TRACE_R || !tp_record_holds(op, arg, r))
+        return tp_mount_next(&r->mount, op, arg, result);
+    uint32_t allowed = tp_self.allowed;
+    tp_self.allowed = (allowed | TP_LAYER_BIT(TP_LAYER_DISPATCH)) & ~TP_LAYER_BIT(TP_LAYER_TRACE_R);
+    bool ok = tp_the_runtime.layer[TP_LAYER_DISPATCH]->call(op, arg, result);
+    tp_self.allowed = allowed;
+    return ok;
+}
+
 static bool write_down(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_value lowered[2 * MOST_ARGS];
     uint32_t positional, keywords;
     if (!lower_call(r, op, arg, lowered, &positional, &keywords))
         return false;
-    bool ok = tp_mount_next(&r->mount, op, arg, result);
+    bool ok = compute(r, op, arg, result);
     if (ok) {
         tp_node *n = tp_node_new(r->graph, TP_CALL_FUNCTION, tp_target_op(op), lowered, positional, keywords, op->name);
         ok = (n ? track_results(r, op, n, result) : tp_graph_check(r->graph)) || tp_call_take_back(op, result);
@@ -372,6 +416,7 @@ void tp_recorder_free(tp_recorder *r)
     tp_map_fini(&r->constant_at);
     tp_map_fini(&r->node_of);
     tp_sizes_fini(&r->sizes);
+    tp_shape_env_unref(r->env);
     tp_graph_unref(r->graph);
     tp_free(r);
 }
@@ -409,6 +454,11 @@ tp_node *tp_record_input(tp_recorder *r, const char *name, tp_value v)
     if (v.tag == TP_SYM && !tp_sizes_note_word(&r->sizes, (tp_sym){ v.sym }, n))
         return NULL;
     return n;
+}
+
+bool tp_record_asserts(tp_recorder *r)
+{
+    return !r->env || tp_sizes_assert(&r->sizes, r->graph, r->env);
 }
 
 tp_node *tp_record_output(tp_recorder *r, tp_value lowered)

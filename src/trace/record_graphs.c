@@ -20,12 +20,14 @@ typedef struct probe {
 } probe;
 
 /* ---- recording a function ---- */
-static bool add_inputs(tp_recorder *r, const tp_value *arg, uint32_t count)
+static bool add_inputs(const probe *p, const tp_value *arg, uint32_t count)
 {
+    bool keeps = tp_recorder_host(p->outer)->keeps_names;
     for (uint32_t i = 0; i < count; i++) {
         char name[NAME_ROOM];
+        const tp_node *operand = keeps && arg[i].tag == TP_TENSOR ? tp_record_node_of(p->outer, arg[i].tensor) : NULL;
         snprintf(name, sizeof name, "arg%u_1", i);
-        if (!tp_record_input(r, name, arg[i]))
+        if (!tp_record_input(p->inner, operand ? operand->name : name, arg[i]))
             return false;
     }
     return true;
@@ -48,7 +50,7 @@ static bool probe_call(tp_handle *h, const tp_value *arg, uint32_t count, tp_val
     probe *p = (probe *)(void *)h;
     if (p->inner)
         return p->function->type->call(p->function, arg, count, out);
-    if (!(p->inner = tp_recorder_new(tp_recorder_host(p->outer))) || !add_inputs(p->inner, arg, count))
+    if (!(p->inner = tp_recorder_new(tp_recorder_host(p->outer))) || !add_inputs(p, arg, count))
         return false;
     uint32_t allowed = tp_self.allowed;
     tp_self.allowed = TP_ALL_LAYERS;        /* the function is code of the program: all that is switched on sees it */
@@ -143,18 +145,19 @@ static bool add_captured(const probe *p, const captured_list *all, uint32_t befo
     tp_node *at = tp_graph_first(g), *insert = g->insert;
     for (; before && at->kind == TP_PLACEHOLDER; before--)
         at = at->next;
-    bool ok = true;
+    bool ok = true, keeps = tp_recorder_host(p->outer)->keeps_names;
     for (size_t i = 0; ok && i < all->count; i++) {
         g->insert = at;
-        tp_node *input = tp_graph_placeholder(g, "captured");
+        tp_node *input = tp_graph_placeholder(g, keeps ? all->item[i].node->name : "captured");
         g->insert = insert;
         if (!input)
             return tp_graph_check(g);
+        tp_node_set_target(input, tp_target_name(input->name));
         tp_node_set_fact(input, all->item[i].node->fact);
         const char *constant = constant_name(p->inner, all->item[i].tensor);
         ok = !constant || read_input(g, constant, input);
     }
-    return ok && rename_inputs(g);
+    return ok && (keeps || rename_inputs(g));
 }
 
 /* ---- the node ---- */

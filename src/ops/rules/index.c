@@ -91,6 +91,8 @@ TP_HOOK_S(tp_s_index)
         if (t) {
             tp_syms shape = tp_syms_sizes(t);
             if (is_mask(t)) {
+                if (!t->ndim)
+                    return tp_fail(TP_ERR_INDEX, "index: a mask without dims marks nothing: unsqueeze it");
                 if (!check_mask(t, self, dim))
                     return false;
                 shape = (tp_syms){ 1, { count_true(t, &bad) } };

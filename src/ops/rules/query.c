@@ -77,21 +77,14 @@ TP_HOOK_D(tp_d_storage_offset) { return integer(tp_d_sym_storage_offset, op, arg
 
 /* ---- claims ---- */
 
-/* Is the number, or the symbolic boolean or integer, other than zero? Guards. */
-static bool holds(tp_value v, bool *out)
-{
-    if (v.tag == TP_SYM)
-        return tp_sym_guard(tp_sym_ne(tp_sym_read(v), tp_sym_int(0)), out);
-    tp_c128 c = tp_scalar_to_complex(tp_as_scalar(v));
-    *out = c.re != 0 || c.im != 0;
-    return true;
-}
-
+/* A condition on sizes is a fact from here on, without a guard where data tell. */
 TP_HOOK_D(tp_d_assert_scalar)
 {
-    bool held;
     (void)op, (void)result;
-    return holds(arg[0], &held) && (held || tp_fail(TP_ERR_RUNTIME, "%s", arg[1].string->text));
+    if (arg[0].tag == TP_SYM)
+        return tp_sym_assume(tp_sym_read(arg[0]), arg[1].string->text);
+    tp_c128 c = tp_scalar_to_complex(tp_as_scalar(arg[0]));
+    return c.re != 0 || c.im != 0 || tp_fail(TP_ERR_RUNTIME, "%s", arg[1].string->text);
 }
 
 /* What is said of a size that is an expression is taken for true from here on. */
