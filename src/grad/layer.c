@@ -474,7 +474,8 @@ static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
         return false;
     if (writes)
         after_writes(op, arg);
-    return !is_view(op) || note_views(arg, result) || tp_call_take_back(op, result);
+    bool apart = tp_self.grad_mode && op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && op->differentiable;
+    return (is_view(op) ? note_views(arg, result) : !apart || count_apart(arg, result)) || tp_call_take_back(op, result);
 }
 
 static const tp_layer grad_layer = { .name = "autograd", .call = grad_call };

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ops/run.h"
+#include "ops/symbolic.h"
 #include "python/face.h"
 
 typedef struct indexing {
@@ -118,10 +119,11 @@ static bool slice_at(indexing *x, PyObject *slice)
         return false;
     }
     bool traced = face_is_traced();         /* a trace must cut other lengths too: nothing is known to be whole */
-    if (start < 0 && !traced)
+    bool known = !traced && !tp_sym_is_node(tp_tensor_sym_size(x->at, x->dim));
+    if (start < 0 && known)
         start = start + length < 0 ? 0 : start + length;
-    bool whole = start == 0 && stop >= length && by == 1;
-    if (!whole || traced) {
+    bool whole = start == 0 && by == 1 && (known ? stop >= length : !traced && stop == INT64_MAX);
+    if (!whole) {
         const PySliceObject *s = (PySliceObject *)slice;
         tp_value arg[5] = { tp_none(), tp_int(x->dim) };
         if (!key_int(s->start, start, &arg[2]) || !key_int(s->stop, stop, &arg[3]) || !key_int(s->step, by, &arg[4]) || !step(x, face.op_slice, "slice", arg))

@@ -316,8 +316,8 @@ def emit_backward(model, world, symbol):
 
 
 def saved_name(schema, what, index):
-    """Saved values are looked at in the order of their names: which of several that were written since an error names."""
-    return schema.results[index].name or "result" if what == "RESULT" else schema.args[index].name
+    """Saved values are looked at in the order of their names, results last: which of several that were written since an error names."""
+    return (True, schema.results[index].name) if what == "RESULT" else (False, schema.args[index].name)
 
 
 def emit_formula(t, model, names, indices, mask, expr, column):

@@ -79,6 +79,7 @@ class Program:
     def filled(self, template, target=None):
         """The template as a line, and the names in it."""
         rng = self.rng
+        template = template.replace("{u}", "({a} + torch.arange({a}.numel(), dtype=D).reshape({a}.shape) * 0.01)")
         template = re.sub(r"<<(.*?)>>", lambda m: rng.choice(m[1].split("|")), template)
         names = {letter: self.pick(kind) for letters, kind in LETTERS.items() for letter in letters if f"{{{letter}}}" in template}
         if target:
@@ -123,7 +124,10 @@ class Program:
             target = self.made[-1]
         else:
             target = self.rng.choice(made)
-        line, names = self.filled(self.rng.choice(self.writing), target)
+        template = self.rng.choice(self.writing)
+        line, names = self.filled(template, target)
+        if line.count(target) > template.count("{w}"):      # an operand that is written meanwhile
+            raise ValueError
         written = self.space[target].untyped_storage().data_ptr()
         if overlaps_itself(self.space[target]) or any(self.space[n].untyped_storage().data_ptr() == written for n in names - {target}):
             raise ValueError
@@ -184,8 +188,8 @@ def jittered(text):
     return re.sub(r"^    (v\d+) = .*$", r"\g<0>\n    JITTER(\1)", text, flags=re.MULTILINE)
 
 
-def mover(size):
-    noise = torch.Generator().manual_seed(1)
+def mover(size, seed):
+    noise = torch.Generator().manual_seed(seed)
 
     def move(value):
         if value.dtype in FLOATS and value._base is None and not overlaps_itself(value):        # unseen by the tape: .data counts its own writes
@@ -193,10 +197,10 @@ def mover(size):
     return move
 
 
-def run(text, dtype, nudge=0.0, jitter=0.0):
+def run(text, dtype, nudge=0.0, jitter=0.0, seed=1):
     """Every value of the program, and the gradients of its leaves, by name, or the words of the error where there are none: a value that
     backward needs was written to, say."""
-    inputs, program = load(jittered(text) if jitter else text, dtype, JITTER=mover(jitter))
+    inputs, program = load(jittered(text) if jitter else text, dtype, JITTER=mover(jitter, seed))
     leaves = inputs(dtype, nudge)
     values = program(*leaves)
     given = {name: value.detach().resolve_conj().clone() for name, value in values.items()}
