@@ -385,20 +385,18 @@ static PyObject *make_dual(PyObject *module, PyObject *all, PyObject *kwargs)
 static PyObject *unpack(PyObject *dual, int number, bool want_tangent)
 {
     tp_jvp_level *level = number == 0 ? tp_jvp_level_open() : NULL;
-    tp_tensor *tangent = NULL;
-    tp_value plain = tp_of_tensor(level ? tp_jvp_level_unwrap(level, face_tensor(dual)) : tp_tensor_ref(face_tensor(dual))), view;
-    bool ok = tp_call(tp_op_find("aten", "view_as", ""), (tp_value[]){ plain, plain }, &view);
-    ok = ok && (!level || !want_tangent || tp_jvp_level_tangent(level, face_tensor(dual), &tangent));
-    tp_value_unref(plain);
-    if (!ok)
+    tp_tensor *tangent = NULL, *t = face_tensor(dual);
+    tp_value view;
+    if (level && !tp_jvp_level_tangent(level, t, &tangent))
         return face_raise();
-    PyObject *primal = face_from_value(view), *out = primal;
-    if (want_tangent) {
-        PyObject *slope = tangent ? face_wrap(tangent) : Py_NewRef(Py_None);
-        out = primal && slope ? PyTuple_Pack(2, primal, slope) : NULL;
-        Py_XDECREF(primal);
-        Py_XDECREF(slope);
-    }
+    tp_tensor *plain = level ? tp_jvp_level_unwrap(level, t) : tp_tensor_ref(t);
+    bool ok = tp_call(tp_op_find("aten", "view_as", ""), (tp_value[]){ tp_of_tensor(plain), tp_of_tensor(plain) }, &view);
+    tp_tensor_unref(plain);
+    PyObject *slope = tangent ? face_wrap(tangent) : Py_NewRef(Py_None), *primal = ok ? face_from_value(view) : face_raise(), *out = NULL;
+    if (primal && slope)
+        out = want_tangent ? PyTuple_Pack(2, primal, slope) : Py_NewRef(primal);
+    Py_XDECREF(primal);
+    Py_XDECREF(slope);
     return out;
 }
 
