@@ -86,6 +86,7 @@ static bool (*const parts[])(PyObject *module) = {
     face_transforms_init,
     face_vmap_init,
     face_forward_mode_init,
+    face_functional_init,
     face_archive_init,
     face_pickle_init,
     face_jit_init,

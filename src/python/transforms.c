@@ -430,8 +430,7 @@ static PyObject *unit(PyObject *eye, Py_ssize_t k, PyObject *like)
     return out;
 }
 
-/* The Jacobian of one output by all inputs, a list of tensors: a pullback for each element of the output. */
-static PyObject *jacobian_rows(PyObject *output, PyObject *inputs)
+PyObject *face_jacobian_rows(PyObject *output, PyObject *inputs, bool create)
 {
     Py_ssize_t n = (Py_ssize_t)face_tensor(output)->numel, wanted = PyList_GET_SIZE(inputs);
     PyObject *options = Py_BuildValue("{sNsN}", "dtype", face_dtype((tp_dtype)face_tensor(output)->dtype), "device", face_device(face_tensor(output)->device));
@@ -444,7 +443,7 @@ static PyObject *jacobian_rows(PyObject *output, PyObject *inputs)
             break;
     for (Py_ssize_t k = 0; ok && k < n; k++) {
         PyObject *seed = unit(eye, k, output), *seeds = seed ? Py_BuildValue("[N]", seed) : NULL;
-        PyObject *grads = seeds ? gradients(outputs, inputs, seeds, true, true) : NULL;
+        PyObject *grads = seeds ? gradients(outputs, inputs, seeds, true, create) : NULL;
         ok = grads != NULL;
         for (Py_ssize_t i = 0; ok && i < wanted; i++)
             ok = PyList_Append(PyList_GET_ITEM(out, i), PyList_GET_ITEM(grads, i)) == 0;
@@ -472,7 +471,7 @@ static PyObject *jacobians(PyObject *function, PyObject *args, PyObject *kwargs,
     bool ok = in_spec && outputs && face_split_aux(given, has_aux, "jacrev(f)(*args)", &output, &aux) &&
               (out_spec = face_tree_flatten(output, NULL, outputs)) && only_tensors(outputs);
     for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(outputs); i++) {
-        PyObject *rows = jacobian_rows(PyList_GET_ITEM(outputs, i), inputs), *nested = rows ? face_tree_unflatten(in_spec, rows) : NULL;
+        PyObject *rows = face_jacobian_rows(PyList_GET_ITEM(outputs, i), inputs, true), *nested = rows ? face_tree_unflatten(in_spec, rows) : NULL;
         Py_XDECREF(rows);
         if ((ok = nested != NULL))
             PyList_SetItem(outputs, i, nested);
