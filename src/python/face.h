@@ -293,6 +293,7 @@ const struct tp_signature *face_signature_of(PyObject *capsule);   /* of _export
 bool face_export_program_init(PyObject *module);        /* export_program.c: .pt2 */
 bool face_transforms_init(PyObject *module);           /* transforms.c: torch.func */
 bool face_vmap_init(PyObject *module);                 /* vmap.c: torch.func.vmap */
+bool face_gradcheck_init(PyObject *module);            /* gradcheck.c: autograd.gradcheck */
 bool face_functional_init(PyObject *module);           /* autograd_functional.c */
 bool face_forward_mode_init(PyObject *module);         /* forward_mode.c: torch.func.jvp, autograd.forward_ad */
 bool face_aot_init(PyObject *module);                  /* aot.c */

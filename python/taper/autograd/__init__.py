@@ -3,6 +3,7 @@ from .. import _C
 from .._C import Tensor
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function, FunctionCtx, NestedIOFunction, once_differentiable
+from .gradcheck import gradcheck, gradgradcheck
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
 
 __all__ = [
@@ -87,9 +88,6 @@ class Variable(metaclass=_VariableMeta):
 def __getattr__(name):
     import importlib
 
-    if name in ("graph", "functional", "forward_ad", "gradcheck", "profiler"):
-        module = importlib.import_module("." + name, __name__)
-        return getattr(module, name) if name == "gradcheck" else module
-    if name == "gradgradcheck":
-        return importlib.import_module(".gradcheck", __name__).gradgradcheck
+    if name in ("graph", "functional", "forward_ad", "profiler"):
+        return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
