@@ -194,6 +194,7 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
     from . import grad
 
     assert check_fwd_over_rev or check_rev_over_rev, "Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True"
+    assert check_rev_over_rev or not check_undefined_grad, "Setting check_undefined_grad=True requires check_rev_over_rev to be True"
     inputs = _tuple(inputs)
     if grad_outputs is None:
         outputs = [o for o in _tuple(func(*inputs)) if o.requires_grad]
