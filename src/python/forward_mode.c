@@ -179,7 +179,7 @@ static PyObject *push_forward(PyObject *self, PyObject *tangents)
     Py_XDECREF(made);
     return out;
 }
-static PyMethodDef push_method = { "push_forward", push_forward, METH_VARARGS, NULL };
+static PyMethodDef push_methods[] = { { "push_forward", push_forward, METH_VARARGS, NULL }, { 0 } };
 
 static PyObject *call_method(PyObject *self, const char *name, PyObject *args)
 {
@@ -296,7 +296,7 @@ static PyObject *func_jacfwd(PyObject *module, PyObject *all)
     PyObject *by = face_chosen_arguments(args, argnums), *leaves = PyList_New(0), *spec = by && leaves ? face_tree_flatten(by, NULL, leaves) : NULL;
     PyObject *counts = spec ? element_counts(leaves, &total) : NULL, *basis = counts ? unit_vectors(leaves, counts, total) : NULL;
     PyObject *state = basis ? Py_BuildValue("(OOOOO)", function, args, argnums, has_aux ? Py_True : Py_False, spec) : NULL;
-    PyObject *push = state ? PyCFunction_New(&push_method, state) : NULL;
+    PyObject *push = state ? PyCFunction_New(push_methods, state) : NULL;
     if (push)
         given = PyObject_CallMethod(module, "_func_vmap", "OiiOOON", push, 0, 0, randomness, Py_None, basis, PyDict_New());
     if (given)
@@ -363,12 +363,12 @@ static bool has_tangent(tp_jvp_level *level, PyObject *t, bool *has)
 /* _make_dual(primal, tangent, level) */
 static PyObject *make_dual(PyObject *module, PyObject *all, PyObject *kwargs)
 {
-    static char *words[] = { "input", "tangent", "level", NULL };
+    static char *names[] = { "input", "tangent", "level", NULL };
     PyObject *primal, *tangent;
     int number;
     bool already, nested;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(all, kwargs, "O!O!i", words, face.tensor, &primal, face.tensor, &tangent, &number))
+    if (!PyArg_ParseTupleAndKeywords(all, kwargs, "O!O!i", names, face.tensor, &primal, face.tensor, &tangent, &number))
         return NULL;
     tp_jvp_level *level = tp_jvp_level_open();
     if (!level || number != 0)
@@ -403,21 +403,21 @@ static PyObject *unpack(PyObject *dual, int number, bool want_tangent)
 /* _unpack_dual(dual, level): (primal, tangent or None) */
 static PyObject *unpack_dual(PyObject *module, PyObject *all, PyObject *kwargs)
 {
-    static char *words[] = { "dual", "level", NULL };
+    static char *names[] = { "dual", "level", NULL };
     PyObject *dual;
     int number;
     (void)module;
-    return PyArg_ParseTupleAndKeywords(all, kwargs, "O!i", words, face.tensor, &dual, &number) ? unpack(dual, number, true) : NULL;
+    return PyArg_ParseTupleAndKeywords(all, kwargs, "O!i", names, face.tensor, &dual, &number) ? unpack(dual, number, true) : NULL;
 }
 
 /* _fw_primal(dual, level) */
 static PyObject *fw_primal(PyObject *module, PyObject *all, PyObject *kwargs)
 {
-    static char *words[] = { "self", "level", NULL };
+    static char *names[] = { "self", "level", NULL };
     PyObject *dual;
     int number;
     (void)module;
-    return PyArg_ParseTupleAndKeywords(all, kwargs, "O!i", words, face.tensor, &dual, &number) ? unpack(dual, number, false) : NULL;
+    return PyArg_ParseTupleAndKeywords(all, kwargs, "O!i", names, face.tensor, &dual, &number) ? unpack(dual, number, false) : NULL;
 }
 
 static PyMethodDef functions[] = {

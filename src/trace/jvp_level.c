@@ -262,6 +262,10 @@ static bool give(tp_scope *s, const tp_level *l, const tp_op *op, const tp_value
             link_view(l, op, face, w);
         if (tangent.tag != TP_TENSOR || !tp_dtype_is_inexact((tp_dtype)mine->dtype))
             return true;
+        if (tp_dtype_is_complex((tp_dtype)tangent.tensor->dtype) && !tp_dtype_is_complex((tp_dtype)mine->dtype))
+            tangent = tp_rule_call(s, &tp_op_real, 1, &tangent);        /* abs, norms: what the formula makes of a complex direction */
+        if (s->failed)
+            return false;
         if (at >= 0 && op->kind == TP_LIKE_VIEW)        /* x.t_(): the tangent is turned too */
             put_tangent(s, w, tangent);
         else if (at >= 0 && op->arg[at].written)

@@ -85,3 +85,22 @@ def test_batches_of_tangents():
 def test_an_input_of_no_elements():
     assert jacfwd(lambda x: x * 2)(torch.ones(0)).shape == (0, 0)
     assert jvp(lambda x: x.sum(), (torch.ones(0),), (torch.ones(0),))[1].item() == 0
+
+
+COMPLEX = {
+    "abs": lambda z: z.abs(), "angle": lambda z: z.angle(), "norm": lambda z: z.norm(), "conj": lambda z: z.conj() * 2, "imag": lambda z: z.imag,
+    "sgn": lambda z: z.sgn(), "log": lambda z: z.log(), "prod": lambda z: z.prod(1), "cumprod": lambda z: z.cumprod(0), "std": lambda z: z.std(),
+    "gram": lambda z: z @ z.mH, "inv": torch.linalg.inv, "det": torch.linalg.det, "solve": lambda z: torch.linalg.solve(z, z.mH),
+    "svdvals": torch.linalg.svdvals, "eigvalsh": lambda z: torch.linalg.eigvalsh(z + z.mH), "fft": torch.fft.fft, "real": torch.view_as_real,
+    "power": lambda z: z ** z, "quotient": lambda z: z / (z + 1), "vdot": lambda z: torch.vdot(z[0], z[1]), "written": lambda z: z.clone().mul_(z).abs(),
+    "addmm": lambda z: torch.addmm(z, z, z, beta=1 + 1j, alpha=2), "sub": lambda z: torch.sub(z, z * z, alpha=2 + 1j),
+    "cholesky": lambda z: torch.linalg.cholesky(z @ z.mH + 3 * torch.eye(3)), "exponential": torch.linalg.matrix_exp,
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_tangents_agree_with_differences(name):
+    torch.manual_seed(0)
+    z = torch.randn(3, 3, dtype=torch.complex128).requires_grad_()
+    assert torch.autograd.gradcheck(COMPLEX[name], (z,), check_forward_ad=True)
+    assert torch.autograd.gradcheck(COMPLEX[name], (z,), check_forward_ad=True, fast_mode=True)
