@@ -17,7 +17,7 @@ RUN := PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PY)
 ORACLE_PY := $(CURDIR)/.venv-oracle/bin/python
 PYTEST := $(RUN) -m pytest -q -p no:cacheprovider
 
-.PHONY: all build setup demo docs test test-all test-c test-ops test-ops-share test-python bench check check-ops asan fuzz fuzz-programs \
+.PHONY: all build setup demo docs test test-all test-c test-ops test-ops-share test-python bench bench-gemm check check-ops asan fuzz fuzz-programs fuzz-sym \
         conformance format install clean
 
 all: build
@@ -72,6 +72,7 @@ test-all:
 	$(MAKE) test-ops
 	$(MAKE) asan
 	$(MAKE) fuzz SECONDS_EACH=600
+	$(MAKE) fuzz-sym CASES=20000
 
 # How much of PyTorch's ops and names is here, what is missing by name.
 check-ops: build
@@ -105,8 +106,27 @@ fuzz-programs: build .venv-oracle/ready
 	$(ORACLE_PY) tests/programs/grown/write.py $(FIRST) $(PROGRAMS) $(BUILD)/grown.pt
 	$(RUN) -m taper tests/programs/grown/compare.py $(BUILD)/grown.pt
 
+# Random symbolic expressions: what Taper claims of them, refuted or not by Z3.
+CASES ?= 3000
+fuzz-sym: build .venv-oracle/ready
+	TAPER_ORACLE=$(ORACLE_PY) TAPER_SYM_CASES=$(CASES) TAPER_SYM_FIRST=$(FIRST) $(PYTEST) tests/sym
+
 bench: build .venv-oracle/ready
 	$(RUN) bench/bench.py --torch $(ORACLE_PY)
+
+# Our products of matrices beside LIBXSMM's and oneDNN's.
+RIVALS := .venv-gemm
+$(RIVALS)/ready: requirements/gemm.txt tools/gemm_rivals tools/setup
+	tools/gemm_rivals $(PYTHON) $(RIVALS)
+	touch $@
+
+$(BUILD)/bench-gemm: bench/gemm.c $(RIVALS)/ready build
+	cc -std=gnu17 -O2 -fopenmp -Isrc -isystem $(RIVALS)/include $< -o $@ -L$(BUILD)/src -ltaper -Wl,-rpath,$(CURDIR)/$(BUILD)/src \
+	    -L$(RIVALS)/lib -Wl,-rpath,$(CURDIR)/$(RIVALS)/lib $$(ls $(RIVALS)/lib/libdnnl.so 2>/dev/null) \
+	    $$(ls {$(RIVALS),/usr}/lib/libxsmm{,noblas}.a 2>/dev/null) -lm -ldl -lpthread
+
+bench-gemm: $(BUILD)/bench-gemm
+	$(PY) bench/gemm.py $(BUILD)/bench-gemm
 
 format: $(VENV)/ready
 	$(VENV)/bin/pip install -q -r requirements/format.txt

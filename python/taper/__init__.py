@@ -53,8 +53,8 @@ from ._settings import (  # noqa: E402
     get_device, is_neg, spmm, dsmm,
 )
 from ._symbolic import (  # noqa: E402
-    sym_float, sym_fresh_size, sym_int, sym_ite, sym_max, sym_min, sym_not, sym_sqrt,
-    sym_sum,
+    sym_float, sym_fresh_size, sym_int, sym_ite, sym_max, sym_min, sym_not, sym_sqrt, sym_sum,
+    _sym_sqrt, _sym_cos, _sym_cosh, _sym_sin, _sym_sinh, _sym_tan, _sym_tanh, _sym_asin, _sym_acos, _sym_atan, _sym_log2,
 )
 from ._autocast import (  # noqa: E402
     autocast_decrement_nesting, autocast_increment_nesting, clear_autocast_cache, get_autocast_dtype, is_autocast_cache_enabled,
@@ -85,9 +85,9 @@ _FACES = {
 
 # Names of the root that load a part of the package.
 _ELSEWHERE = {
-    "cc": "._cc", "autocast": ".amp", "vmap": ".func", "fork": ".jit._async", "wait": ".jit._async", "save": ".serialization",
-    "load": ".serialization", "pca_lowrank": "._lowrank", "svd_lowrank": "._lowrank", "Tag": "._tags", "Event": "._streams",
-    "Stream": "._streams", "get_device_module": "._streams",
+    "cc": "._cc", "autocast": ".amp", "vmap": ".func", "cond": "._higher_order_ops.cond", "fork": ".jit._async", "wait": ".jit._async",
+    "save": ".serialization", "load": ".serialization", "pca_lowrank": "._lowrank", "svd_lowrank": "._lowrank", "Tag": "._tags",
+    "Event": "._streams", "Stream": "._streams", "get_device_module": "._streams",
 }
 
 

@@ -206,7 +206,62 @@ def _find_overload(space, name, overload):
     return getattr(getattr(getattr(ops, space), name), overload or "default")
 
 
-_C._set_overload_class(OpOverload)
+class HigherOrderOperator(OperatorBase):
+    """An operator that takes functions, graphs or other operators. A subclass says in `__call__` what it does."""
+
+    def __init__(self, name, *, cacheable=False):
+        self._name = self.__name__ = name
+        self.namespace = "higher_order"
+        setattr(ops.higher_order, name, self)
+
+    @property
+    def py_kernels(self):
+        return self.__dict__.setdefault("_py_kernels", {})
+
+    @property
+    def __module__(self):
+        return f"{__name__}.higher_order"
+
+    def name(self):
+        return self._name
+
+    def py_impl(self, key):
+        def register(function):
+            self.py_kernels[key] = function
+            return function
+
+        return register
+
+    def __call__(self, *args, **kwargs):
+        raise NotImplementedError(f"the operator {self._name} is not implemented in Taper yet")
+
+    def __str__(self):
+        return self._name
+
+
+class _GraphsOperator(_C._OpOverloadBase, HigherOrderOperator):
+    """One that the op table has: torch.ops.higher_order.cond and its like."""
+
+    __call__ = _C._OpOverloadBase.__call__
+
+    @property
+    def _name(self):
+        return self._name_only
+
+    __name__ = _name
+
+    def __deepcopy__(self, memo=None):
+        return self
+
+    def __reduce__(self):
+        return (_find_higher, (self._name_only,))
+
+
+def _find_higher(name):
+    return getattr(ops.higher_order, name)
+
+
+_C._set_overload_classes(OpOverload, _GraphsOperator)
 
 
 class OpOverloadPacket:
@@ -298,7 +353,7 @@ class _OpNamespace(types.ModuleType):
         space = self.__dict__["_space"]
         if not _C._op_overload_names(space, name):
             raise AttributeError(f"'_OpNamespace' '{space}' object has no attribute '{name}'")
-        packet = OpOverloadPacket(space, name)
+        packet = _C._op_overload(space, name, "") if space == "higher_order" else OpOverloadPacket(space, name)
         setattr(self, name, packet)
         return packet
 
@@ -329,31 +384,6 @@ class _Classes(types.ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         raise NotImplementedError(f"classes.{name}: TorchScript classes are not implemented in Taper yet")
-
-
-class HigherOrderOperator(OperatorBase):
-    """An operator that takes functions or graphs; its rules come with the parts of the package that trace."""
-
-    def __init__(self, name, *, cacheable=False):
-        self._name = self.__name__ = name
-        self.namespace = "higher_order"
-        self.py_kernels = {}
-
-    def name(self):
-        return self._name
-
-    def py_impl(self, key):
-        def register(function):
-            self.py_kernels[key] = function
-            return function
-
-        return register
-
-    def __call__(self, *args, **kwargs):
-        raise NotImplementedError(f"the operator {self._name} is not implemented in Taper yet")
-
-    def __str__(self):
-        return self._name
 
 
 ops = _Ops(_package + ".ops")

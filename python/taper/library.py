@@ -7,7 +7,7 @@ import weakref
 from . import _C
 from ._ops import ops
 
-__all__ = ["Library", "define", "impl", "impl_abstract", "register_fake", "register_kernel", "register_autograd", "custom_op",
+__all__ = ["Library", "define", "impl", "impl_abstract", "register_fake", "register_kernel", "register_autograd", "register_vmap", "custom_op",
            "fallthrough_kernel", "opcheck", "get_ctx", "infer_schema"]
 
 _KEYS = {"cpu": "CPU", "meta": "Meta", "cuda": "CUDA", "default": "CompositeExplicitAutograd", "": "CompositeImplicitAutograd"}
@@ -143,6 +143,16 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
     return impl(op if isinstance(op, str) else op._qualname, device_types or "default", func)
 
 
+def register_vmap(op, func=None, /, *, lib=None):
+    """func(info, in_dims, *args) is what the op does to batches; it gives (output, out_dims)."""
+
+    def register(f):
+        _C._library_impl(_overload_of(op._qualname if isinstance(op, CustomOpDef) else op), "FuncTorchBatched", f)
+        return f
+
+    return register if func is None else register(func)
+
+
 def register_autograd(op, backward, /, *, setup_context=None, lib=None):
     """Gives an op a gradient: `setup_context(ctx, inputs, output)` keeps what `backward(ctx, *grads)` reads."""
     if not (isinstance(op, (str, CustomOpDef)) or hasattr(op, "_schema") or hasattr(op, "overloads")):
@@ -200,8 +210,34 @@ def _autograd_kernel(overload, backward, setup_context):
     return kernel
 
 
+class FakeImplCtx:
+    """What a fake kernel may ask for."""
+
+    def __init__(self, op=None):
+        self._shape_env, self._op = _C._current_shape_env(), op
+
+    def new_dynamic_size(self, *, min=0, max=None):
+        """A size that only the data will tell."""
+        from ._subclasses.fake_tensor import DynamicOutputShapeException
+
+        if self._shape_env is None:
+            raise DynamicOutputShapeException(self._op)
+        if isinstance(min, _C.SymInt) or isinstance(max, _C.SymInt):
+            raise ValueError(
+                f"ctx.new_dynamic_size(min={min}, max={max}): expected min and max to be statically known ints but got SymInt. This is "
+                "not supported.")
+        if min < 0:
+            raise ValueError(f"ctx.new_dynamic_size(min={min}, ...): expected min to be greater than or equal to 0: this API can only create non-negative sizes.")
+        size = self._shape_env.create_unbacked_symint()
+        _C._VariableFunctions.sym_constrain_range_for_size(size, min=min, max=max)
+        return size
+
+    create_unbacked_symint = new_dynamic_size
+
+
 def get_ctx():
-    raise NotImplementedError("library.get_ctx is not implemented in Taper yet")
+    """To be called in a fake kernel."""
+    return FakeImplCtx()
 
 
 def opcheck(*args, **kwargs):
@@ -285,6 +321,9 @@ class CustomOpDef:
 
     def register_fake(self, fn):
         return register_fake(self._qualname, fn)
+
+    def register_vmap(self, func=None, /):
+        return register_vmap(self._qualname, func)
 
     def register_autograd(self, backward, /, *, setup_context=None):
         register_autograd(self, backward, setup_context=setup_context)

@@ -31,6 +31,8 @@ typedef struct tp_wrapper_hooks {
 
 enum { TP_FFT_PLANS = 16 };
 
+struct tp_op;
+struct tp_value;
 typedef struct tp_runtime {
     tp_wrapper_hooks  python;
     struct tp_pool   *pool;                 /* owned, base/pool.c; NULL until work is first split */
@@ -42,6 +44,8 @@ typedef struct tp_runtime {
     const struct tp_gemm_set *gemm;         /* micro-kernels of the chosen instruction set, kernels/ */
     _Atomic(void *) fft_plan[TP_FFT_PLANS]; /* owned, kernels/fft_plan.c: plans nobody uses at the moment, one block each */
     const struct tp_layer *layer[16];       /* by position, ops/dispatch.h; filled by the folder that has the layer */
+    /* The tape over ops that take functions, while a tracer wants those whole (trace/graphs_gradient.c). */
+    bool (*differentiate)(const struct tp_op *op, const struct tp_value *arg, struct tp_value *result);
     _Atomic(void *) orphans;                /* tensor/: lock-free list of references dropped without the GIL */
     atomic_uint_fast64_t sequence;          /* of tape nodes */
     atomic_int      thread_limit;           /* set_num_threads; 0: as many as the machine lends us */
@@ -76,6 +80,7 @@ typedef struct tp_thread {
     void    *engine;                        /* grad: the tape node whose formula this thread runs */
     void    *saved_hooks;                   /* grad: pack and unpack hooks */
     void    *fake;                          /* trace: the fake mode */
+    struct tp_shape_env *shape_env;         /* ops: names what depends on data, borrowed; NULL: nobody can */
     struct tp_capture *capture;             /* python/capture: the innermost entered, NULL: frames run as always */
     int      capture_off;                   /* python/capture: frames are not asked about while above 0 */
     uintptr_t stack_end;                    /* python/capture: the lowest address of this thread's C stack; 0: not asked yet */

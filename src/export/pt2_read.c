@@ -153,7 +153,7 @@ static bool describe(reading *r, tp_node *n, const char *name)
 }
 
 /* ---- arguments ---- */
-static bool get_argument(const reading *r, const tp_json *v, tp_value *out);
+static bool get_argument(reading *r, const tp_json *v, tp_value *out);
 
 static bool get_device(const tp_json *v, tp_value *out)
 {
@@ -169,7 +169,7 @@ static bool get_device(const tp_json *v, tp_value *out)
 }
 
 /* One item of a list: a name, a number, or an argument of its own. */
-static bool get_item(const reading *r, const tp_json *v, tp_value *out)
+static bool get_item(reading *r, const tp_json *v, tp_value *out)
 {
     tp_node *n;
     const char *name;
@@ -190,7 +190,7 @@ static bool get_item(const reading *r, const tp_json *v, tp_value *out)
     return get_argument(r, v, out);
 }
 
-static bool get_list(const reading *r, const tp_json *v, bool floats, tp_value *out)
+static bool get_list(reading *r, const tp_json *v, bool floats, tp_value *out)
 {
     if (!tp_json_is(v, TP_JSON_LIST))
         return broken("a list is none");
@@ -212,7 +212,7 @@ static bool get_list(const reading *r, const tp_json *v, bool floats, tp_value *
     return true;
 }
 
-static bool get_named(const reading *r, const tp_json *v, tp_value *out)
+static bool get_named(reading *r, const tp_json *v, tp_value *out)
 {
     const char *name = tp_json_text(tp_json_get(v, "name"), NULL);
     if (!name)
@@ -246,8 +246,10 @@ static bool get_number_of(const char *key, const tp_json *v, tp_value *out)
     return true;
 }
 
+static bool get_graph(reading *r, const tp_json *v, tp_value *out);
+
 /* An object of one key says what kind of value it holds; owned. */
-static bool get_argument(const reading *r, const tp_json *v, tp_value *out)
+static bool get_argument(reading *r, const tp_json *v, tp_value *out)
 {
     static const char *const lists[] = { "as_tensors", "as_optional_tensors", "as_ints", "as_sym_ints", "as_bools", "as_sym_bools",
                                          "as_strings", "as_int_lists", "as_sym_floats" };
@@ -275,6 +277,8 @@ static bool get_argument(const reading *r, const tp_json *v, tp_value *out)
         return get_item(r, x, out);
     if (strcmp(key, "as_device") == 0)
         return get_device(x, out);
+    if (strcmp(key, "as_graph") == 0)
+        return get_graph(r, x, out);
     if (strcmp(key, "as_complex") == 0) {
         *out = tp_value_complex(tp_json_float(tp_json_get(x, "real"), 0), tp_json_float(tp_json_get(x, "imag"), 0));
         return out->tag == TP_COMPLEX;
@@ -290,11 +294,12 @@ static bool find_target(const char *text, tp_target *out)
     static const char ops[] = "torch.ops.";
     char part[3][128];
     if (text && strncmp(text, ops, sizeof ops - 1) == 0) {
-        if (sscanf(text + sizeof ops - 1, "%127[^.].%127[^.].%127[^.]", part[0], part[1], part[2]) != 3)
+        int parts = sscanf(text + sizeof ops - 1, "%127[^.].%127[^.].%127[^.]", part[0], part[1], part[2]);
+        if (parts < 2)
             return tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: %.80s is not implemented", text);
-        const tp_op *op = tp_op_find(part[0], part[1], strcmp(part[2], "default") == 0 ? "" : part[2]);
+        const tp_op *op = tp_op_find(part[0], part[1], parts == 2 || strcmp(part[2], "default") == 0 ? "" : part[2]);
         *out = tp_target_op(op);
-        return op || tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: the op %.80s is not implemented", text + sizeof ops - 1);
+        return (op && (parts == 3) == !op->graphs) || tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: the op %.80s is not implemented", text + sizeof ops - 1);
     }
     const char *dot = text ? strrchr(text, '.') : NULL;
     if (dot && dot - text < 128) {
@@ -312,13 +317,14 @@ typedef struct arguments {
     uint32_t count, keywords;
 } arguments;
 
-static bool add_argument(const reading *r, arguments *a, tp_target target, const tp_json *input)
+static bool add_argument(reading *r, arguments *a, tp_target target, const tp_json *input)
 {
     const char *name = tp_json_text(tp_json_get(input, "name"), "");
-    int at = target.kind == TP_TARGET_OP ? tp_op_arg_index(target.op, name) : (int)a->count;
+    bool named = target.kind == TP_TARGET_OP && !target.op->graphs;
+    int at = named ? tp_op_arg_index(target.op, name) : (int)a->count;
     if (at < 0)
         return tp_fail(TP_ERR_RUNTIME, "pt2: %.60s has no argument %.60s", target.op->name, name);
-    bool positional = !a->keywords && at == (int)a->count && (target.kind != TP_TARGET_OP || !target.op->arg[at].keyword_only);
+    bool positional = !a->keywords && at == (int)a->count && (!named || !target.op->arg[at].keyword_only);
     tp_value *to = &a->value[a->count + 2 * a->keywords];
     if (a->count + a->keywords >= MOST_ARGS)
         return broken("a call has too many arguments");
@@ -377,6 +383,11 @@ static bool read_results(reading *r, tp_node *n, const tp_json *node)
     const tp_json *outputs = tp_json_get(node, "outputs"), *first = tp_json_at(outputs, 0);
     const char *own = tp_json_text(tp_json_get(node, "name"), NULL);
     size_t count = tp_json_count(outputs);
+    bool graphs = n->target.kind == TP_TARGET_OP && n->target.op->graphs;
+    if (graphs && tp_json_bool(tp_json_get(node, "is_hop_single_tensor_return"), false))
+        return tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: %s that gives a bare tensor is not implemented", n->target.op->name);
+    if (graphs)
+        return name_call(r, n, own) && take_results(r, n, outputs, true);
     if (tp_json_get(first, "as_tensors"))
         return count == 1 ? name_call(r, n, own) && take_results(r, n, tp_json_get(first, "as_tensors"), false)
                           : broken("several lists as results are not implemented");
@@ -561,18 +572,20 @@ static bool read_modules(tp_program *p, const tp_json *calls)
     return true;
 }
 
-static bool read_graph(reading *r, const tp_json *module)
+static void open_tables(reading *r, const tp_json *graph)
 {
-    const tp_json *graph = tp_json_get(module, "graph"), *nodes = tp_json_get(graph, "nodes"), *outputs = tp_json_get(graph, "outputs");
-    const tp_json *signature = tp_json_get(module, "signature");
-    if (!tp_json_is(nodes, TP_JSON_LIST) || !tp_json_is(outputs, TP_JSON_LIST))
-        return broken("the model has no graph");
     r->tensors = tp_json_get(graph, "tensor_values");
     r->ints = tp_json_get(graph, "sym_int_values");
     r->bools = tp_json_get(graph, "sym_bool_values");
     r->floats = tp_json_get(graph, "sym_float_values");
-    if (!declare_symbols(r) || !read_inputs(r, tp_json_get(signature, "input_specs")))
-        return false;
+}
+
+/* Nodes and output; `single`: the output is one value and no tuple. */
+static bool read_body(reading *r, const tp_json *graph, bool single)
+{
+    const tp_json *nodes = tp_json_get(graph, "nodes"), *outputs = tp_json_get(graph, "outputs");
+    if (!tp_json_is(nodes, TP_JSON_LIST) || !tp_json_is(outputs, TP_JSON_LIST) || (single && outputs->count != 1))
+        return broken("the model has no graph");
     for (size_t i = 0; i < nodes->count; i++)
         if (!read_node(r, &nodes->item[i]))
             return false;
@@ -581,11 +594,60 @@ static bool read_graph(reading *r, const tp_json *module)
     for (uint32_t i = 0; ok && i < outputs->count; i++)
         ok = get_argument(r, &outputs->item[i], &l->item[i]);
     tp_value all = { .tag = TP_TUPLE, .list = l };
-    ok = ok && (tp_graph_output(r->graph, all) || tp_graph_check(r->graph));
+    ok = ok && (tp_graph_output(r->graph, single ? l->item[0] : all) || tp_graph_check(r->graph));
     if (l)
         tp_value_unref(all);
-    return ok && read_outputs(r->program, tp_json_get(signature, "output_specs")) && tp_graph_check(r->graph) && tp_graph_verify(r->graph) &&
-           tp_signature_check(&r->program->signature, r->graph);
+    return ok && tp_graph_check(r->graph) && tp_graph_verify(r->graph);
+}
+
+static bool read_function_inputs(reading *r, const tp_json *inputs)
+{
+    for (size_t i = 0; i < tp_json_count(inputs); i++) {
+        const tp_json *arg = tp_json_at(inputs, i), *value = tp_json_count(arg) == 1 ? &arg->item[0] : NULL;
+        const char *name = tp_json_text(tp_json_get(value, "name"), NULL);
+        char own[32];
+        if (!name)
+            name = tp_json_text(tp_json_get(value, "as_name"), NULL);
+        if (!name) {                    /* a number: nobody reads it by name */
+            snprintf(own, sizeof own, "arg%zu_1", i);
+            name = own;
+        }
+        tp_node *n = tp_graph_placeholder(r->graph, name);
+        if (!name_node(r, n, name) || !describe(r, n, name))
+            return false;
+    }
+    return true;
+}
+
+/* A graph among the arguments: a child, and the get_attr that reads it. */
+static bool get_graph(reading *r, const tp_json *v, tp_value *out)
+{
+    const char *name = tp_json_text(tp_json_get(v, "name"), NULL);
+    const tp_json *graph = tp_json_get(v, "graph");
+    if (!name || !*name || strlen(name) >= LONGEST_NAME || tp_graph_child(r->graph, name))
+        return broken("a graph among the arguments has no name of its own");
+    reading inner = { .program = r->program, .env = r->env, .graph = tp_graph_new() };
+    bool ok = inner.graph;
+    if (ok) {
+        inner.graph->env = tp_shape_env_ref(r->env);
+        open_tables(&inner, graph);
+        ok = declare_symbols(&inner) && read_function_inputs(&inner, tp_json_get(graph, "inputs")) &&
+             read_body(&inner, graph, tp_json_bool(tp_json_get(graph, "is_single_tensor_return"), false)) &&
+             tp_graph_set_child(r->graph, name, inner.graph);
+    }
+    tp_text_map_fini(&inner.node);
+    tp_graph_unref(inner.graph);
+    tp_node *n = ok ? tp_graph_get_attr(r->graph, name) : NULL;
+    *out = tp_of_node(n);
+    return n || (ok && tp_graph_check(r->graph));
+}
+
+static bool read_graph(reading *r, const tp_json *module)
+{
+    const tp_json *graph = tp_json_get(module, "graph"), *signature = tp_json_get(module, "signature");
+    open_tables(r, graph);
+    return declare_symbols(r) && read_inputs(r, tp_json_get(signature, "input_specs")) && read_body(r, graph, false) &&
+           read_outputs(r->program, tp_json_get(signature, "output_specs")) && tp_signature_check(&r->program->signature, r->graph);
 }
 
 bool tp_pt2_read_model(tp_program *p, const char *json, size_t length)

@@ -76,17 +76,19 @@ static void put_optional_tensor(tp_json_writer *w, tp_value v)
 }
 
 static bool put_argument(tp_json_writer *w, tp_value v, const tp_arg *type);
+static bool put_graph(tp_json_writer *w, const tp_graph *g);
 
 /* The kind of a list: by its items, an empty one by the schema. */
 static bool put_list(tp_json_writer *w, tp_value v, const tp_arg *type)
 {
-    bool nodes = false, syms = false, none = false, floats = false, bools = false, texts = false, others = false;
+    bool nodes = false, syms = false, none = false, floats = false, bools = false, texts = false, ints = false, others = false;
     for (uint32_t i = 0; i < v.list->count; i++) {
         tp_value item = v.list->item[i];
         bool sym = item.tag == TP_NODE && sym_word(tp_as_node(item));
         nodes = nodes || (item.tag == TP_NODE && !sym);
         syms = syms || sym;
         none = none || item.tag == TP_NONE;
+        ints = ints || item.tag == TP_INT;
         floats = floats || item.tag == TP_FLOAT;
         bools = bools || item.tag == TP_BOOL;
         texts = texts || item.tag == TP_STRING;
@@ -96,7 +98,7 @@ static bool put_list(tp_json_writer *w, tp_value v, const tp_arg *type)
     nodes = nodes || (empty && type && type->type == TP_TYPE_TENSOR);
     floats = floats || (empty && type && type->type == TP_TYPE_FLOAT);
     none = none || (nodes && type && type->items_optional);
-    if (others || (none && !nodes))
+    if (others || (none && !nodes) || (nodes && (ints || floats || bools || texts)))
         return tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: a list of such things cannot be saved");
     tp_json_put_key(w, nodes ? none ? "as_optional_tensors" : "as_tensors" : syms ? "as_sym_ints" : floats ? "as_floats"
                        : texts ? "as_strings" : bools ? "as_bools" : "as_ints");
@@ -158,12 +160,26 @@ static bool put_plain(tp_json_writer *w, tp_value v)
     }
 }
 
+/* The graph that a node reads; NULL: it reads none. */
+static const tp_graph *child_of(const tp_node *n)
+{
+    return n && n->kind == TP_GET_ATTR ? tp_graph_child(n->graph, n->target.name) : NULL;
+}
+
 /* An object of one key; `type` may be NULL. */
 static bool put_argument(tp_json_writer *w, tp_value v, const tp_arg *type)
 {
     bool ok = true;
+    const tp_graph *child = child_of(tp_as_node(v));
     tp_json_open_object(w);
-    if (v.tag == TP_NODE) {
+    if (child) {
+        tp_json_put_key(w, "as_graph");
+        tp_json_open_object(w);
+        key_word(w, "name", tp_as_node(v)->target.name);
+        tp_json_put_key(w, "graph");
+        ok = put_graph(w, child);
+        tp_json_close_object(w);
+    } else if (v.tag == TP_NODE) {
         const tp_node *n = tp_as_node(v);
         const char *word = sym_word(n);
         tp_json_put_key(w, word ? word : "as_tensor");
@@ -225,7 +241,7 @@ static bool put_outputs(tp_json_writer *w, const tp_node *n)
     const tp_op *op = n->target.kind == TP_TARGET_OP ? n->target.op : NULL;
     tp_json_put_key(w, "outputs");
     tp_json_open_list(w);
-    if (several && op && op->result_count == 1) {
+    if (several && op && op->result_count == 1 && !op->graphs) {
         tp_json_open_object(w);
         tp_json_put_key(w, "as_tensors");
         tp_json_open_list(w);
@@ -252,7 +268,7 @@ static bool put_op_inputs(tp_json_writer *w, const tp_node *n)
     const tp_op *op = n->target.op;
     bool ok = true;
     for (uint32_t i = 0; ok && i < n->arg_count && i < op->arg_count; i++)
-        ok = put_input(w, op->arg[i].name, n->arg[i], &op->arg[i], op->arg[i].keyword_only ? KEYWORD : POSITIONAL);
+        ok = put_input(w, op->graphs ? "" : op->arg[i].name, n->arg[i], &op->arg[i], op->arg[i].keyword_only ? KEYWORD : POSITIONAL);
     for (uint32_t i = 0; ok && i < n->keyword_count; i++) {
         const tp_value *pair = n->arg + n->arg_count + 2 * i;
         int at = tp_op_arg_index(op, pair[0].string->text);
@@ -283,8 +299,7 @@ static bool put_node(tp_json_writer *w, const tp_node *n)
 {
     tp_text target = { 0 };
     if (n->target.kind == TP_TARGET_OP) {
-        const tp_op *op = n->target.op;
-        tp_text_add(&target, "torch.ops.%s.%s.%s", op->space, op->name, *op->overload ? op->overload : "default");
+        tp_target_op_text(n->target.op, "torch.ops.", &target);
     } else if (n->target.kind == TP_TARGET_BUILTIN) {
         tp_text_add(&target, "%s.%s", n->target.builtin->module, n->target.builtin->name);
     } else {
@@ -300,7 +315,10 @@ static bool put_node(tp_json_writer *w, const tp_node *n)
     ok = ok && put_outputs(w, n);
     put_metadata(w, n);
     tp_json_put_key(w, "is_hop_single_tensor_return");
-    tp_json_put_null(w);
+    if (n->target.kind == TP_TARGET_OP && n->target.op->graphs)
+        tp_json_put_bool(w, false);
+    else
+        tp_json_put_null(w);
     key_word(w, "name", n->name);
     tp_json_close_object(w);
     return ok;
@@ -360,14 +378,14 @@ static bool is_constant(const tp_node *n)
     return n->fact.tag != TP_TENSOR && n->fact.tag != TP_SYM;
 }
 
-static bool put_graph(tp_json_writer *w, const tp_program *p)
+static bool put_graph(tp_json_writer *w, const tp_graph *g)
 {
-    const tp_node *output = tp_graph_output_node(p->graph);
+    const tp_node *output = tp_graph_output_node(g);
     bool ok = true;
     tp_json_open_object(w);
     tp_json_put_key(w, "inputs");
     tp_json_open_list(w);
-    tp_graph_each(p->graph, n)
+    tp_graph_each(g, n)
     {
         if (n->kind == TP_PLACEHOLDER)
             ok = ok && put_argument(w, is_constant(n) ? n->fact : tp_of_node(n), NULL);
@@ -375,31 +393,34 @@ static bool put_graph(tp_json_writer *w, const tp_program *p)
     tp_json_close_list(w);
     tp_json_put_key(w, "outputs");
     tp_json_open_list(w);
-    for (uint32_t i = 0; ok && i < tp_length(output->arg[0]); i++)
+    bool single = output && output->arg_count && output->arg[0].tag == TP_NODE;     /* of a function that gives one value */
+    if (ok && single)
+        ok = put_argument(w, output->arg[0], NULL);
+    for (uint32_t i = 0; ok && output && i < tp_length(output->arg[0]); i++)
         ok = put_argument(w, output->arg[0].list->item[i], NULL);
     tp_json_close_list(w);
     tp_json_put_key(w, "nodes");
     tp_json_open_list(w);
-    tp_graph_each(p->graph, n)
+    tp_graph_each(g, n)
     {
         if (n->kind == TP_CALL_FUNCTION && !is_taker(n))
             ok = ok && put_node(w, n);
-        else if (n->kind != TP_PLACEHOLDER && n->kind != TP_OUTPUT && n->kind != TP_CALL_FUNCTION)
+        else if (n->kind != TP_PLACEHOLDER && n->kind != TP_OUTPUT && n->kind != TP_CALL_FUNCTION && !child_of(n))
             ok = tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: node %s is no call of an op; it cannot be saved", n->name);
         if (!ok)
             break;
     }
     tp_json_close_list(w);
-    ok = ok && put_tensor_values(w, p->graph) && put_sym_values(w, p->graph, "sym_int_values", "as_sym_int") &&
-         put_sym_values(w, p->graph, "sym_bool_values", "as_sym_bool");
+    ok = ok && put_tensor_values(w, g) && put_sym_values(w, g, "sym_int_values", "as_sym_int") &&
+         put_sym_values(w, g, "sym_bool_values", "as_sym_bool");
     if (!ok)
         return false;
     tp_json_put_key(w, "is_single_tensor_return");
-    tp_json_put_bool(w, false);
+    tp_json_put_bool(w, single);
     tp_json_put_key(w, "custom_obj_values");
     tp_json_open_object(w);
     tp_json_close_object(w);
-    ok = put_sym_values(w, p->graph, "sym_float_values", "as_sym_float");
+    ok = put_sym_values(w, g, "sym_float_values", "as_sym_float");
     tp_json_close_object(w);
     return ok;
 }
@@ -583,7 +604,7 @@ bool tp_pt2_write_model(const tp_program *p, tp_text *out)
     tp_json_put_key(&w, "graph_module");
     tp_json_open_object(&w);
     tp_json_put_key(&w, "graph");
-    if (!put_graph(&w, p))
+    if (!put_graph(&w, p->graph))
         return false;
     tp_json_put_key(&w, "signature");
     if (!put_signature(&w, p))

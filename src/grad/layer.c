@@ -452,6 +452,9 @@ static bool statistics_are_plain(const tp_op *op, const tp_value *arg)
 
 static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
 {
+    /* Functions are opened here, above the tape, unless a tracer below wants the call as it is. */
+    if (op->graphs && (tp_self.active & tp_self.allowed & TP_LAYER_BIT(TP_LAYER_TRACE_R)))
+        return tp_the_runtime.differentiate(op, arg, result);
     if (op->kind == TP_LIKE_COMPOSITE && op->open)
         return open_composite(op, arg, result);
     if (op->flags & TP_OP_RUNTIME)      /* without a way of its own, the ops its kernel calls are recorded */

@@ -328,7 +328,7 @@ static bool put_target(printer *p, const tp_node *n)
 {
     if (n->target.kind == TP_TARGET_OP) {
         const tp_op *op = n->target.op;
-        tp_text_add(&p->body, "torch.ops.%s.%s.%s", op->space, op->name, *op->overload ? op->overload : "default");
+        tp_target_op_text(op, "torch.ops.", &p->body);
         return true;
     }
     if (n->target.kind == TP_TARGET_BUILTIN) {

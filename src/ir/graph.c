@@ -110,9 +110,44 @@ void tp_graph_unref(tp_graph *g)
     }
     if (g->slab != &g->first_slab)
         tp_free(g->slab);
+    for (uint32_t i = 0; i < g->child_count; i++)
+        tp_graph_unref(g->child[i].graph);
+    tp_free(g->child);
     tp_shape_env_unref(g->env);
     tp_arena_fini(&g->arena);
     tp_free(g);
+}
+
+tp_graph *tp_graph_child(const tp_graph *g, const char *name)
+{
+    for (uint32_t i = 0; i < g->child_count; i++)
+        if (strcmp(g->child[i].name, name) == 0)
+            return g->child[i].graph;
+    return NULL;
+}
+
+bool tp_graph_set_child(tp_graph *g, const char *name, tp_graph *child)
+{
+    for (uint32_t i = 0; i < g->child_count; i++)
+        if (strcmp(g->child[i].name, name) == 0) {
+            tp_graph *old = g->child[i].graph;
+            g->child[i].graph = tp_graph_ref(child);
+            tp_graph_unref(old);
+            return true;
+        }
+    const char *own = tp_text_in(&g->arena, name, strlen(name));
+    if (!own)
+        return tp_fail_memory();
+    if (g->child_count == g->child_room) {
+        uint32_t room = g->child_room ? 2 * g->child_room : 2;
+        tp_child *more = tp_realloc_array(g->child, room, sizeof *more);
+        if (!more)
+            return false;
+        g->child = more;
+        g->child_room = room;
+    }
+    g->child[g->child_count++] = (tp_child){ own, tp_graph_ref(child) };
+    return true;
 }
 
 void *tp_graph_fail(tp_graph *g)
@@ -302,8 +337,18 @@ tp_node *tp_node_copy(tp_graph *g, const tp_node *n, tp_node **map)
     return copy_node(g, n, map, n->name);
 }
 
+static bool copy_children(tp_graph *g, const tp_graph *from)
+{
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < from->child_count; i++)
+        ok = tp_graph_set_child(g, from->child[i].name, from->child[i].graph);
+    return ok;
+}
+
 bool tp_graph_append(tp_graph *g, const tp_graph *from, tp_node **map, tp_value *output)
 {
+    if (!copy_children(g, from))
+        return false;
     tp_graph_each(from, n) {
         if (n->kind == TP_OUTPUT) {
             *output = tp_none();
@@ -324,7 +369,7 @@ tp_graph *tp_graph_copy(const tp_graph *from)
     if (ok && from->env)
         g->env = tp_shape_env_ref(from->env);
     /* Names must come out the same, also those that a fresh namespace would have chosen otherwise. */
-    ok = ok && tp_text_map_copy(&g->names.used, &from->names.used) && tp_text_map_copy(&g->names.base, &from->names.base);
+    ok = ok && copy_children(g, from) && tp_text_map_copy(&g->names.used, &from->names.used) && tp_text_map_copy(&g->names.base, &from->names.base);
     if (ok)
         tp_graph_each(from, n) {
             tp_node *copy = copy_node(g, n, map, tp_nameless);

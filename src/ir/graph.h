@@ -76,6 +76,12 @@ struct tp_node {
     void      *wrapper;             /* borrowed by python/, NULL until Python asks */
 };
 
+/* A graph that get_attr nodes of another name: what an op that takes functions calls (torch.cond's branches). */
+typedef struct tp_child {
+    const char *name;               /* arena of the graph it belongs to */
+    tp_graph   *graph;              /* counted */
+} tp_child;
+
 struct tp_graph {
     tp_count  refs;
     tp_node   root;                 /* its ring is the order of the graph */
@@ -90,6 +96,8 @@ struct tp_graph {
     tp_node **slab;                 /* &first_slab, or owned; each owned */
     tp_node  *first_slab;           /* most graphs have one */
     uint32_t  slab_count, slab_room, slab_used;     /* used: nodes of the last slab */
+    tp_child *child;                /* owned, may be NULL */
+    uint32_t  child_count, child_room;
     tp_err    failed;               /* first error of a builder, with `failure`; TP_ERR_NONE: none */
     char     *failure;              /* arena, may be NULL */
     struct tp_shape_env *env;       /* counted, may be NULL: where the symbols of the facts live */
@@ -105,6 +113,9 @@ TP_API TP_CHECK bool tp_graph_check(const tp_graph *g);     /* false: a builder 
  * from->node_count). Sets *output to the mapped argument of the output node, owned; none when it has none. */
 TP_API TP_CHECK bool tp_graph_append(tp_graph *g, const tp_graph *from, tp_node **map, tp_value *output);
 TP_API TP_CHECK tp_graph *tp_graph_copy(const tp_graph *from);  /* output, names, facts, origins, meta handles and all */
+/* Adds a graph under this name, counted; one that is there under it goes. */
+TP_API TP_CHECK bool tp_graph_set_child(tp_graph *g, const char *name, tp_graph *child);
+TP_API tp_graph *tp_graph_child(const tp_graph *g, const char *name);           /* borrowed; NULL: none of that name */
 /* Copies one node of another graph before the insertion point, under its own name where that is free; map[id] says what
  * stands for the nodes it reads, and gets the copy. NULL: the graph has failed. */
 TP_API TP_CHECK tp_node *tp_node_copy(tp_graph *g, const tp_node *n, tp_node **map);
@@ -135,6 +146,7 @@ static inline bool tp_node_calls(const tp_node *n, const tp_op *op)
 /* A name of the graph that starts as `wish`, unused so far and no Python word; owned by the arena. */
 TP_API const char *tp_graph_name(tp_graph *g, const char *wish);
 /* What FX would wish for a node of this target: "add_tensor" of aten.add.Tensor, "relu" of torch.relu. */
+TP_API void tp_target_op_text(const tp_op *op, const char *prefix, tp_text *out);  /* "aten.add.Tensor" behind the prefix */
 TP_API TP_CHECK bool tp_target_wish(tp_target target, tp_text *out);
 
 /* ---- editing (edit.c) ---- */

@@ -19,8 +19,7 @@ static bool put_target(const tp_node *n, const tp_code_host *host, tp_text *out)
     switch ((tp_target_kind)n->target.kind) {
     case TP_TARGET_NAME: put(out, n->target.name); break;
     case TP_TARGET_OP:
-        tp_text_add(out, "torch.ops.%s.%s.%s", n->target.op->space, n->target.op->name,
-                    *n->target.op->overload ? n->target.op->overload : "default");
+        tp_target_op_text(n->target.op, "torch.ops.", out);
         break;
     case TP_TARGET_BUILTIN:         /* _operator is where operator's functions live */
         tp_text_add(out, "%s.%s", n->target.builtin->module + (*n->target.builtin->module == '_'),

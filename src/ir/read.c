@@ -18,6 +18,7 @@ typedef struct reader {
     tp_graph   *graph;
     tp_text_map names;              /* of nodes -> their address */
     int         depth;
+    bool        inside;             /* a child: ends at a brace */
 } reader;
 typedef tp_array(tp_value) value_list;
 
@@ -442,8 +443,9 @@ static bool read_target(reader *r, tp_node_kind *kind, tp_target *target, tp_tex
     *first = 0;
     if (!second) {
         const tp_builtin *b = tp_builtin_find(name->at, first + 1);
-        *target = tp_target_builtin(b);
-        return b || complain(r, "no such function");
+        const tp_op *op = b ? NULL : tp_op_find(name->at, first + 1, "");
+        *target = b ? tp_target_builtin(b) : tp_target_op(op);
+        return b || (op && op->graphs) || complain(r, "no such function");
     }
     *second = 0;
     const tp_op *op = tp_op_find(name->at, first + 1, strcmp(second + 1, "default") == 0 ? "" : second + 1);
@@ -519,6 +521,22 @@ static bool read_name(reader *r, tp_text *name, tp_value *fact)
     return want(r, "%") && read_word(r, false, name) && (!take(r, ":") || read_fact(r, fact));
 }
 
+static bool read_graph(reader *r);
+
+/* `{ graph(…): … }`: the graph that a get_attr reads. */
+static bool read_child(reader *r, const char *name)
+{
+    if (++r->depth > DEEPEST)
+        return complain(r, "graphs are nested too deep");
+    reader inner = { .text = r->text, .at = r->at, .end = r->end, .graph = tp_graph_new(), .depth = r->depth, .inside = true };
+    bool ok = inner.graph && read_graph(&inner) && tp_graph_set_child(r->graph, name, inner.graph);
+    tp_text_map_fini(&inner.names);
+    tp_graph_unref(inner.graph);
+    r->at = inner.at;
+    r->depth--;
+    return ok && want(r, "}");
+}
+
 static bool read_line(reader *r)
 {
     tp_text name = { 0 }, target_name = { 0 };
@@ -529,7 +547,8 @@ static bool read_line(reader *r)
     uint32_t count = 0, keywords = 0;
     bool ok = read_name(r, &name, &fact) && want(r, "=") && read_target(r, &kind, &target, &target_name) &&
               (kind == TP_GET_ATTR || read_args(r, &args, &count, &keywords)) &&
-              add_node(r, kind, target, &args, count, keywords, tp_text_read(&name), fact);
+              add_node(r, kind, target, &args, count, keywords, tp_text_read(&name), fact) &&
+              (kind != TP_GET_ATTR || !take(r, "{") || read_child(r, tp_text_read(&target_name)));
     tp_values_unref(args.item, args.count);
     tp_array_fini(&args);
     tp_value_unref(fact);
@@ -582,7 +601,7 @@ static bool read_graph(reader *r)
     }
     if (!want(r, ":"))
         return false;
-    for (skip_spaces(r); r->at < r->end; skip_spaces(r)) {
+    for (skip_spaces(r); r->at < r->end && !(r->inside && peek(r) == '}'); skip_spaces(r)) {
         bool output = take_word(r, "return");
         if (!(output ? read_output(r) : read_line(r)))
             return false;

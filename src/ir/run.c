@@ -53,6 +53,65 @@ struct tp_plan {
     tp_value  output;           /* borrowed from the graph */
 };
 
+/* ---- graphs as functions ---- */
+typedef struct function {
+    tp_handle head;
+    tp_plan  *plan;             /* owned */
+} function;
+
+static void function_free(tp_handle *h)
+{
+    tp_plan_free(((function *)(void *)h)->plan);
+    tp_free(h);
+}
+
+static bool function_equal(const tp_handle *a, const tp_handle *b) { return a == b; }
+static uint64_t function_hash(const tp_handle *h) { return (uint64_t)(uintptr_t)h; }
+
+static bool function_repr(const tp_handle *h, tp_text *out)
+{
+    (void)h;
+    tp_text_add(out, "<graph>");
+    return !out->failed || tp_fail_memory();
+}
+
+/* One value is a list of one. */
+static bool function_call(tp_handle *h, const tp_value *arg, uint32_t count, tp_value *out)
+{
+    tp_value given;
+    if (!tp_plan_run(((function *)(void *)h)->plan, arg, count, &given))
+        return false;
+    if (given.tag == TP_TUPLE)
+        given.tag = TP_LIST;
+    *out = given;
+    if (given.tag == TP_LIST)
+        return true;
+    tp_list *l = tp_list_new(1);
+    if (l)
+        l->item[0] = given;
+    else
+        tp_value_unref(given);
+    *out = l ? tp_of_list(l) : tp_none();
+    return l;
+}
+
+static const tp_handle_type function_type = {
+    .free = function_free, .equal = function_equal, .hash = function_hash, .repr = function_repr, .call = function_call,
+};
+
+bool tp_graph_function(tp_graph *g, const tp_run_host *host, tp_value *out)
+{
+    function *f = tp_alloc_zero(sizeof *f);
+    if (!f || !(f->plan = tp_plan_new(g, host))) {
+        tp_free(f);
+        return false;
+    }
+    atomic_init(&f->head.refs, 1);
+    f->head.type = &function_type;
+    *out = (tp_value){ .tag = TP_HANDLE, .handle = &f->head };
+    return true;
+}
+
 /* ---- making ---- */
 typedef struct making {
     tp_plan  *plan;
@@ -126,10 +185,11 @@ static bool make_steps(tp_plan *p, making *m)
             p->output = n->arg_count ? n->arg[0] : tp_none();
             break;
         }
-        if (n->kind == TP_GET_ATTR && p->has_host && p->host.fixed) {
+        tp_graph *child = n->kind == TP_GET_ATTR && !p->has_host ? tp_graph_child(p->graph, n->target.name) : NULL;
+        if (child || (n->kind == TP_GET_ATTR && p->has_host && p->host.fixed)) {
             held *h = &p->held[p->held_count];
             h->slot = p->slot_of[n->id];
-            if (!p->host.attribute(p->host.owner, n->target.name, &h->value))
+            if (child ? !tp_graph_function(child, NULL, &h->value) : !p->host.attribute(p->host.owner, n->target.name, &h->value))
                 return false;
             p->held_count++;
             continue;

@@ -5,7 +5,8 @@
  * under a tracer is traced, run with gradients it is taped.
  *
  * Owners: a plan counts its graph and what the steps name; it is read-only once made, so threads may share it.
- * Nodes that call Python (handles, methods, modules, attributes) need a host; without one making the plan fails.
+ * Nodes that call Python (handles, methods, modules, attributes) need a host; without one making the plan fails. A get_attr
+ * of a child of the graph yields a function (a handle) that runs a plan of its own.
  * Fails: what the ops say, naming nothing else; TP_ERR_TYPE when the count of inputs is wrong. */
 #ifndef TP_IR_RUN_H
 #define TP_IR_RUN_H
@@ -26,6 +27,8 @@ typedef struct tp_run_host {
 } tp_run_host;
 
 TP_API TP_CHECK tp_plan *tp_plan_new(tp_graph *g, const tp_run_host *host);     /* host: copied, may be NULL */
+/* A graph as a function: a handle whose `call` runs it. Counts the graph. */
+TP_API TP_CHECK bool tp_graph_function(tp_graph *g, const tp_run_host *host, tp_value *out);
 TP_API void tp_plan_free(tp_plan *p);                                           /* NULL is fine */
 TP_API uint32_t tp_plan_input_count(const tp_plan *p);
 /* Inputs are borrowed, one for each placeholder. The result is what the output node holds: a tuple or list of values, or

@@ -78,15 +78,16 @@ static void put_target(const tp_node *n, tp_text *out)
     switch ((tp_target_kind)n->target.kind) {
     case TP_TARGET_NAME: tp_text_add(out, "%s %s", tp_node_kind_names[n->kind], n->target.name); break;
     case TP_TARGET_OP:
-        tp_text_add(out, "%s.%s.%s", n->target.op->space, n->target.op->name,
-                    *n->target.op->overload ? n->target.op->overload : "default");
+        tp_target_op_text(n->target.op, "", out);
         break;
     case TP_TARGET_BUILTIN: tp_text_add(out, "%s.%s", n->target.builtin->module, n->target.builtin->name); break;
     case TP_TARGET_HANDLE: put_value((tp_value){ .tag = TP_HANDLE, .handle = n->target.handle }, out); break;
     }
 }
 
-void tp_node_print(const tp_node *n, tp_text *out)
+static void print_graph(const tp_graph *g, int depth, tp_text *out);
+
+static void print_node(const tp_node *n, int depth, tp_text *out)
 {
     if (n->kind == TP_OUTPUT) {
         put(out, "return ");
@@ -105,25 +106,44 @@ void tp_node_print(const tp_node *n, tp_text *out)
     }
     put(out, " = ");
     put_target(n, out);
-    if (n->kind != TP_GET_ATTR)
+    if (n->kind != TP_GET_ATTR) {
         put_args(n, out);
+        return;
+    }
+    const tp_graph *child = tp_graph_child(n->graph, n->target.name);
+    if (child) {
+        put(out, " {\n");
+        print_graph(child, depth + 1, out);
+        tp_text_add(out, "%*s}", 4 * depth + 4, "");
+    }
 }
 
-void tp_graph_print(const tp_graph *g, tp_text *out)
+void tp_node_print(const tp_node *n, tp_text *out)
+{
+    print_node(n, 0, out);
+}
+
+static void print_graph(const tp_graph *g, int depth, tp_text *out)
 {
     bool first = true;
+    tp_text_add(out, "%*s", 4 * depth, "");
     put(out, "graph(");
     tp_graph_each(g, n)
         if (n->kind == TP_PLACEHOLDER) {
             put(out, first ? "" : ", ");
             first = false;
-            tp_node_print(n, out);
+            print_node(n, depth, out);
         }
     put(out, "):\n");
     tp_graph_each(g, n)
         if (n->kind != TP_PLACEHOLDER) {
-            put(out, "    ");
-            tp_node_print(n, out);
+            tp_text_add(out, "%*s", 4 * depth + 4, "");
+            print_node(n, depth, out);
             put(out, "\n");
         }
+}
+
+void tp_graph_print(const tp_graph *g, tp_text *out)
+{
+    print_graph(g, 0, out);
 }

@@ -8,6 +8,7 @@
  * sizes that are expressions in quotes of their own text. Attributes, methods and modules: `%w = get_attr fc.weight`,
  * `call_method relu(%x)`, `call_module fc(%x)`; builtins as `_operator.getitem(%x, 0)`; an expression among arguments
  * as `sym("s0 + 1")`; an input whose target is not its name as `%_args as "*args"`, with a default `= 3`.
+ * A child of the graph stands in braces behind the get_attr that reads it.
  * Handles print as their repr between backquotes and cannot be read back. Names are kept by reading; tensors of facts
  * are read as tensors without data on the meta device, and those with symbolic sizes not yet (TP_ERR_UNIMPLEMENTED).
  * Fails: TP_ERR_VALUE with line and column. */

@@ -106,7 +106,7 @@ TP_TEST(python_code)
         { "graph(%x, %y):\n    %add = aten.add.Tensor(%x, %y, alpha=2)\n    %relu = call_method relu(%add)\n"
           "    %dead = aten.neg.default(%relu)\n    return (%relu,)\n",
           "\n\n\ndef forward(self, x, y):\n    add = torch.ops.aten.add.Tensor(x, y, alpha = 2);  x = y = None\n"
-          "    relu = add.relu();  add = None\n    dead = torch.ops.aten.neg.default(relu)\n    return (relu,)\n    " },
+          "    relu = add.relu();  add = None\n    dead = torch.ops.aten.neg.default(relu);  dead = None\n    return (relu,)\n    " },
         { "graph(%x, %_args as \"*args\"):\n    %w = get_attr a.0.weight\n    %m = call_module a.0(%x)\n"
           "    %getitem = _operator.getitem(%m, slice(None, 1, None))\n    %add = _operator.add(%getitem, %w)\n"
           "    %neg = _operator.neg(%add)\n    return {'k': %neg}\n",

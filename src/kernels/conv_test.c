@@ -30,6 +30,7 @@ static const row rows[] = {
     { 2, 1, 1, 40, 20, { 14, 14 }, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
     { 2, 1, 1, 2, 3, { 4, 4 }, { 2, 2 }, { 1, 1 }, { 3, 3 }, { 1, 1 } },
     { 2, 1, 1, 3, 16, { 32, 32 }, { 8, 8 }, { 8, 8 }, { 0, 0 }, { 1, 1 } },
+    { 2, 2, 1, 60, 70, { 7, 7 }, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },       /* turned in every set */
 };
 
 static tp_conv shape_of(const row *r)
@@ -258,6 +259,7 @@ TP_TEST(failures_are_clean)
     TP_NEED(try_row(TP_f32, &rows[2], false, true));
     TP_NEED(try_row(TP_f64, &rows[6], false, true));
     TP_NEED(try_row(TP_bf16, &rows[10], true, true));
+    TP_NEED(try_row(TP_f32, &rows[TP_COUNT(rows) - 1], false, true));
 out:
     return;
 }

@@ -169,3 +169,27 @@ TP_HOOK_K(tp_k_assert_async_msg)
     (void)out;
     return assert_one(arg[0].tensor, arg[1].string->text);
 }
+
+/* masked_scatter_backward(grad_output, mask, sizes): the marked gradients in order, zeros where the source had more. */
+TP_HOOK_K(tp_k_masked_scatter_backward)
+{
+    tp_tensor *values, *chosen;
+    bool ok = broadcast_pair(arg[0].tensor, arg[1].tensor, &values, &chosen);
+    if (ok && count_true(chosen) > out[0]->numel)
+        ok = tp_fail(TP_ERR_RUNTIME, "masked_scatter_backward: %lld marked gradients for %lld elements", LL(count_true(chosen)), LL(out[0]->numel));
+    if (ok) {
+        const uint8_t *byte = tp_tensor_data(chosen);
+        size_t bytes = tp_dtype_bytes((tp_dtype)values->dtype);
+        const char *from = tp_tensor_data(values);
+        char *to = tp_tensor_data(out[0]);
+        tp_fill(out[0], tp_scalar_int(0));
+        for (int64_t i = 0; i < chosen->numel; i++)
+            if (byte[i]) {
+                memcpy(to, from + (size_t)i * bytes, bytes);
+                to += bytes;
+            }
+    }
+    tp_tensor_unref(values);
+    tp_tensor_unref(chosen);
+    return ok;
+}

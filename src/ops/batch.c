@@ -38,7 +38,7 @@ static int logical_rank(tp_value v, bool is_batched)
 }
 
 /* The batch dim, then as many ones as are missing to `rank`, then the dims the tensor has. */
-static tp_value raised(tp_scope *s, tp_value v, int rank)
+tp_value tp_vmap_raised(tp_scope *s, tp_value v, int rank)
 {
     const tp_tensor *t = tp_as_tensor(v);
     if (!t || t->ndim - 1 == rank)
@@ -109,7 +109,7 @@ bool tp_vmap_pointwise(const tp_op *op, const tp_value *arg, uint64_t batched, t
         changed[i] = arg[i];
         if (type != TP_DTYPE_NONE && (op->pointwise->promoting >> i & 1) && logical_rank(arg[i], true) == 0)
             changed[i] = tp_of_tensor(tp_scope_to_dtype(&s, tp_as_tensor(arg[i]), type));
-        changed[i] = raised(&s, changed[i], rank);
+        changed[i] = tp_vmap_raised(&s, changed[i], rank);
     }
     return keep_all(&s, op, tp_scope_call_all(&s, op, changed), result);
 }
@@ -190,12 +190,14 @@ bool tp_vmap_align(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sy
     tp_scope s;
     tp_value changed[MOST_ARGUMENTS];
     int rank = -1;
-    bool same = true;               /* all members have one rank, and it is not 0 */
+    bool same = true;               /* all members have one rank, and dims to name */
     for (int i = 0; i < op->arg_count; i++)
         if (arg[i].tag == TP_TENSOR) {
             int r = logical_rank(arg[i], batched >> i & 1);
-            same &= r > 0 && (rank < 0 || r == rank) && ((batched >> i & 1) || !op->arg[i].written);
+            same &= (r > 0 || !dims) && (rank < 0 || r == rank) && ((batched >> i & 1) || !op->arg[i].written);
             rank = r;
+        } else if (arg[i].tag == TP_FORMAT_VALUE) {
+            same &= arg[i].i < TP_FORMAT_CHANNELS_LAST;         /* which counts dims */
         }
     if (!same)
         return tp_vmap_loop(op, arg, batched, size, result);
@@ -233,15 +235,29 @@ static tp_value split_off(tp_scope *s, tp_value v, tp_sym size)
     return tp_scope_call(s, &tp_op_reshape, (tp_value[]){ v, tp_scope_syms(s, &want) });
 }
 
-bool tp_vmap_fold(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result, int fold)
+bool tp_vmap_fold(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result, uint64_t folded)
 {
     tp_scope s;
     tp_value changed[MOST_ARGUMENTS];
-    if (batched != (uint64_t)1 << fold || logical_rank(arg[fold], true) == 0 || is_empty(size) || op->variant != TP_FUNCTIONAL)
+    bool fits = !(batched & ~folded) && !is_empty(size) && op->variant == TP_FUNCTIONAL;
+    for (int i = 0; i < op->arg_count; i++)
+        if ((folded >> i & 1) && arg[i].tag == TP_TENSOR)
+            fits &= logical_rank(arg[i], batched >> i & 1) > 0;
+    if (!fits)
         return tp_vmap_loop(op, arg, batched, size, result);
     tp_scope_start(&s);
     memcpy(changed, arg, op->arg_count * sizeof *arg);
-    changed[fold] = merged(&s, arg[fold]);
+    for (int i = 0; i < op->arg_count; i++) {
+        if (!(folded >> i & 1))
+            continue;
+        if (arg[i].tag == TP_TENSOR) {
+            changed[i] = merged(&s, batched >> i & 1 ? arg[i] : tp_vmap_expanded(&s, arg[i], size));
+        } else if (tp_length(arg[i])) {                     /* sizes of a folded tensor */
+            tp_syms sizes = tp_syms_read(arg[i], 0, &s.failed);
+            sizes.item[0] = tp_sym_mul(sizes.item[0], size);
+            changed[i] = tp_scope_syms(&s, &sizes);
+        }
+    }
     tp_value all = tp_scope_call_all(&s, op, changed);
     for (int i = 0; i < op->result_count && !s.failed; i++)
         tp_scope_keep(&s, &result[i], split_off(&s, all.list->item[i], size));
@@ -375,7 +391,7 @@ bool tp_vmap_random(const tp_op *op, const tp_value *arg, uint64_t batched, tp_s
     memcpy(changed, arg, op->arg_count * sizeof *arg);
     for (int i = 0; i < op->arg_count; i++)
         if (arg[i].tag == TP_TENSOR && !op->arg[i].written)
-            changed[i] = raised(&s, batched >> i & 1 ? arg[i] : tp_vmap_expanded(&s, arg[i], size), rank);
+            changed[i] = tp_vmap_raised(&s, batched >> i & 1 ? arg[i] : tp_vmap_expanded(&s, arg[i], size), rank);
     return keep_all(&s, op, tp_scope_call_all(&s, op, changed), result);
 }
 
@@ -388,7 +404,7 @@ bool tp_vmap_random_same(const tp_op *op, const tp_value *arg, uint64_t batched,
 {
     tp_scope s;
     tp_value changed[MOST_ARGUMENTS];
-    bool fills = op->variant == TP_INPLACE;
+    bool fills = op->variant == TP_INPLACE && op->kind == TP_LIKE_RANDOM;
     if (batched != 1 || (!fills && op->vmap != tp_vmap_draw) || is_empty(size))
         return tp_fail(TP_ERR_RUNTIME, "Vmap does not currently support same randomness with a batched tensor input. Please file an issue with functorch");
     tp_scope_start(&s);

@@ -14,9 +14,10 @@ bool tp_vmap_pointwise(const tp_op *op, const tp_value *arg, uint64_t batched, t
 /* The first argument alone is batched: dims that the arguments of `dims` name move by one. An absent or empty list of dims
  * that stands for all becomes all but the batch dim. Other arguments batched: tp_vmap_loop. */
 bool tp_vmap_shift(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result, uint64_t dims);
-/* Argument `fold` alone is batched: its batch dim is merged into its first dim, and split off the results again. */
-bool tp_vmap_fold(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result, int fold);
-/* All tensors get a batch dim; dims that the arguments of `dims` name move by one. Members of several ranks: tp_vmap_loop. */
+/* Of the arguments of `folded` the batch dim is merged into the first dim, and split off the results again; a list of sizes
+ * among them is changed alike. Other arguments batched: tp_vmap_loop. */
+bool tp_vmap_fold(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result, uint64_t folded);
+/* All tensors get a batch dim and the op carries it along; dims that the arguments of `dims` name move by one. Members of several ranks: tp_vmap_loop. */
 bool tp_vmap_align(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result, uint64_t dims);
 /* One call for each member of the batch; results are stacked, writes go to the members. Right for every op but views. */
 bool tp_vmap_loop(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result);
@@ -37,6 +38,8 @@ TP_CHECK tp_tensor *tp_vmap_member(tp_tensor *batch);
 
 /* ---- for rules ---- */
 bool tp_vmap_refuse_write(const tp_op *op);                                 /* of a batch into a tensor that has none */
+/* The batch dim, then as many ones as are missing to members of `rank`, then the dims the tensor has. */
+tp_value tp_vmap_raised(tp_scope *s, tp_value v, int rank);
 tp_value tp_vmap_expanded(tp_scope *s, tp_value v, tp_sym size);           /* a tensor without a batch dim gets one, of stride 0 */
 
 #endif

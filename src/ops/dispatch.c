@@ -24,15 +24,16 @@ uint32_t tp_keys_of(const tp_op *op, const tp_value *arg)
     return keys;
 }
 
-/* Hands the call to the highest layer of `todo`. What that layer shuts stays shut until it returns. */
-static bool hand_over(uint32_t todo, const tp_op *op, const tp_value *arg, tp_value *result)
+/* Hands the call to the highest layer of those that concern it among `open`. What that layer shuts stays shut until it returns. */
+static bool hand_over(uint32_t open, const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_thread *self = &tp_self;
+    uint32_t todo = (self->active | op->layers | tp_keys_of(op, arg)) & open;
     if (TP_LIKELY(!(todo &= TP_ALL_LAYERS & ~TP_LAYER_BIT(TP_LAYER_KERNEL))))
         return tp_run_bottom(op, arg, result);
     /* A composite is opened at autograd's place even when nothing wants a gradient: whoever is below sees its pieces. */
     if (op->kind == TP_LIKE_COMPOSITE && op->open)
-        todo |= self->allowed & TP_LAYER_BIT(TP_LAYER_GRAD);
+        todo |= open & TP_LAYER_BIT(TP_LAYER_GRAD);
 
     const tp_layer *layer = tp_the_runtime.layer[31 - __builtin_clz(todo)];
     if (!layer)
@@ -47,7 +48,7 @@ static bool hand_over(uint32_t todo, const tp_op *op, const tp_value *arg, tp_va
 bool tp_call(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     const tp_thread *self = &tp_self;
-    return hand_over((self->active | op->layers | tp_keys_of(op, arg)) & self->allowed, op, arg, result);
+    return hand_over(self->allowed, op, arg, result);
 }
 
 bool tp_call_below(tp_layer_id layer, const tp_op *op, const tp_value *arg, tp_value *result)
@@ -55,7 +56,7 @@ bool tp_call_below(tp_layer_id layer, const tp_op *op, const tp_value *arg, tp_v
     tp_thread *self = &tp_self;
     uint32_t allowed = self->allowed;
     self->allowed = allowed & (TP_LAYER_BIT(layer) - 1);
-    bool ok = hand_over((self->active | op->layers | tp_keys_of(op, arg)) & self->allowed, op, arg, result);
+    bool ok = hand_over(self->allowed, op, arg, result);
     self->allowed = allowed;
     return ok;
 }
@@ -63,8 +64,7 @@ bool tp_call_below(tp_layer_id layer, const tp_op *op, const tp_value *arg, tp_v
 bool tp_call_past(tp_layer_id layer, const tp_op *op, const tp_value *arg, tp_value *result)
 {
     const tp_thread *self = &tp_self;
-    uint32_t below = self->allowed & (TP_LAYER_BIT(layer) - 1);
-    return hand_over((self->active | op->layers | tp_keys_of(op, arg)) & below, op, arg, result);
+    return hand_over(self->allowed & (TP_LAYER_BIT(layer) - 1), op, arg, result);
 }
 
 bool tp_call_open(const tp_op *op, const tp_value *arg, tp_value *result)

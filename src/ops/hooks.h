@@ -35,7 +35,7 @@ typedef struct tp_sym_geometry {
 #define TP_HOOK_C(name) bool name(const tp_value *arg)
 #define TP_HOOK_S(name) bool name(const tp_value *arg, tp_syms *out)
 #define TP_HOOK_D(name) bool name(const tp_op *op, const tp_value *arg, tp_value *result)
-#define TP_HOOK_V(name) bool name(const tp_op *op, const tp_value *arg, uint64_t batched, int64_t size, tp_value *result)
+#define TP_HOOK_V(name) bool name(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
 #define TP_HOOK_J(name) bool name(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out)
 #define TP_HOOK_O(name) int name(struct tp_onnx *o, const tp_value *arg)
 

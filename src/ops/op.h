@@ -159,6 +159,17 @@ typedef bool tp_inverse_fn(const tp_op *op, const tp_value *arg, tp_tensor *base
 struct tp_onnx;
 typedef int tp_onnx_fn(struct tp_onnx *o, const tp_value *arg);
 
+/* Of an op that takes functions: which arguments are those, and what a recorder calls the node and the graphs it makes of them. */
+typedef struct tp_graphs {
+    const char *node;           /* "conditional" */
+    uint8_t     count;
+    struct tp_graphs_item {
+        uint8_t     arg, gives; /* tp_gives: how the output of the graph is written */
+        const char *prefix;     /* "true_graph": true_graph_0 … */
+    } item[2];
+} tp_graphs;
+typedef enum tp_gives { TP_GIVES_TUPLE, TP_GIVES_LIST, TP_GIVES_ONE } tp_gives;
+
 typedef enum tp_autocast { TP_AUTOCAST_NONE, TP_AUTOCAST_LOWER, TP_AUTOCAST_FP32, TP_AUTOCAST_PROMOTE } tp_autocast;
 
 struct tp_op {
@@ -184,6 +195,7 @@ struct tp_op {
     const tp_op *same_as;                   /* the op of which this is only another name (`also named`), or which it calls for
                                                each member of its lists (`each`), may be NULL */
     const int8_t *each;                     /* `each`: for every argument of same_as, which of ours it is; -1: its default */
+    const tp_graphs *graphs;                /* `graphs`: ops that take functions, else NULL */
     const tp_pointwise *pointwise;          /* element-wise ops */
     const tp_reducing  *reducing;           /* reductions and scans */
     tp_check_fn     *check;                 /* the `check` lines of an element-wise op, may be NULL; others check in infer */
@@ -202,12 +214,14 @@ struct tp_op {
     tp_inverse_fn   *inverse;
     tp_onnx_fn      *onnx;                  /* NULL: through its tile program or its decomposition */
     tp_run_fn *autograd;                    /* run-time ops: their own way through autograd, may be NULL */
+    tp_run_fn *fake;                        /* run-time ops: what runs on fake tensors in place of a shape rule, may be NULL */
     void *user;                             /* run-time ops: what python/ keeps for its kernels, else NULL */
     const struct tp_try *tries;             /* sample rows */
 };
 
 /* "aten::add.Tensor", for messages. The buffer is the caller's. */
 TP_API const char *tp_op_full_name(const tp_op *op, char out[128]);
+TP_API void *tp_fail_op(tp_err kind, const tp_op *op);     /* the errors whose text is the name of an op */
 TP_API int tp_op_arg_index(const tp_op *op, const char *name);      /* -1: no such argument */
 
 /* ---- the registry ---- */

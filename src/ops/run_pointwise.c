@@ -124,8 +124,8 @@ static int inside(const plan *p, int a, int b)
             continue;
         if (sa != sb)
             return sa < sb ? 1 : -1;
-        if (p->size[a] > p->size[b])
-            return -1;
+        if (p->size[a] < p->size[b])
+            return 1;
     }
     return 0;
 }
@@ -208,7 +208,7 @@ bool tp_check_written(const tp_tensor *out)
 {
     if (!tp_check_inference(out))
         return false;
-    for (int i = 0; i < out->ndim; i++)
+    for (int i = 0; i < out->ndim && out->numel; i++)
         if (out->stride[i] == 0 && out->size[i] > 1)
             return tp_fail(TP_ERR_RUNTIME, "unsupported operation: more than one element of the written-to tensor refers to a single "
                            "memory location. Please clone() the tensor before performing the operation.");
@@ -455,8 +455,12 @@ static bool run_out(const tp_op *op, const plan *p, const tp_value *arg, tp_valu
     tp_tensor *out = arg[op->arg_count - 1].tensor;
     if (!check_castable(p->result, (tp_dtype)out->dtype))
         return false;
-    if (!same_sizes(p, out) && !tp_tensor_resize(out, p->ndim, p->size))
-        return false;
+    if (!same_sizes(p, out)) {          /* its dims lie as those of a fresh result would */
+        int64_t stride[TP_MAX_DIMS];
+        result_strides(p, stride);
+        if (!tp_tensor_resize(out, p->ndim, p->size) || !tp_tensor_set_geometry(out, p->ndim, p->size, stride, out->offset))
+            return false;
+    }
     if (!tp_check_written(out) || !check_overlap(p, out) || !run_into(op, p, arg, out))
         return false;
     *result = tp_of_tensor(tp_tensor_ref(out));

@@ -259,13 +259,30 @@ bool tp_open_named(const tp_op *op, const tp_value *arg, tp_value *result)
 
 /* ---- tensors without memory ---- */
 
+static bool no_data(void)
+{
+    return tp_fail(TP_ERR_UNIMPLEMENTED, "Cannot copy out of meta tensor; no data!");
+}
+
 static bool meta_fill(const tp_op *op, const tp_value *arg, tp_tensor **out)
 {
     char name[128];
-    (void)arg;
     for (int i = 0; i < op->result_count; i++)
-        if (!out[i] && (op->flags & TP_OP_SYNC))
+        if (out[i] && out[i]->device.type != TP_META)       /* zeros_like(x, device = cpu) asks for sizes alone */
+            return op->kind == TP_LIKE_FACTORY && op->kernel ? op->kernel(arg, out) : no_data();
+        else if (!out[i] && (op->flags & TP_OP_SYNC))
             return tp_fail(TP_ERR_UNIMPLEMENTED, "%s: the size of its result depends on data, which a meta tensor does not have", tp_op_full_name(op, name));
+    return true;
+}
+
+/* Of the operands of a loop either all have memory or none; numbers do not matter. */
+static bool meta_alone(const tp_op *op, const tp_value *arg)
+{
+    for (int i = 0; i < op->arg_count; i++) {
+        const tp_tensor *t = tp_as_tensor(arg[i]);
+        if (t && t->ndim > 0 && t->device.type != TP_META)
+            return tp_fail(TP_ERR_RUNTIME, "Tensor on device cpu is not on the expected device meta!");
+    }
     return true;
 }
 
@@ -273,6 +290,10 @@ bool tp_run_meta(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     const tp_op *base = op->base ? op->base : op;
     tp_geometry g[MOST_RESULTS];
+    if (base->pointwise && op->variant == TP_FUNCTIONAL && !meta_alone(op, arg))
+        return false;
+    if (op->variant == TP_INPLACE && arg[0].tensor->device.type != TP_META)
+        return no_data();
     if (op->variant == TP_INPLACE && base->kind == TP_LIKE_VIEW)
         return run_view_inplace(op, arg, result);
     if (op->variant == TP_INPLACE) {

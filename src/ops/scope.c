@@ -184,14 +184,23 @@ tp_value tp_scope_text(tp_scope *s, const char *text)
 }
 
 /* ---- what formulas say ---- */
-tp_tensor *tp_scope_to_dtype(tp_scope *s, tp_tensor *t, tp_dtype d)
+static tp_tensor *copied_to(tp_scope *s, tp_tensor *t, tp_dtype d, tp_value layout, tp_value device)
 {
-    if (!t || t->dtype == d)
-        return t;
     const tp_op *to_copy = tp_op_find("aten", "_to_copy", "");
     if (!to_copy)
         return tp_as_tensor(tp_scope_missing(s, "_to_copy"));
-    return tp_scope_tensor(s, to_copy, (tp_value[]){ tp_of_tensor(t), tp_of_dtype(d), tp_none(), tp_none(), tp_none(), tp_bool(false), tp_none() });
+    return tp_scope_tensor(s, to_copy, (tp_value[]){ tp_of_tensor(t), tp_of_dtype(d), layout, device, tp_none(), tp_bool(false), tp_none() });
+}
+
+tp_tensor *tp_scope_to_dtype(tp_scope *s, tp_tensor *t, tp_dtype d)
+{
+    return !t || t->dtype == d ? t : copied_to(s, t, d, tp_none(), tp_none());
+}
+
+tp_tensor *tp_scope_to_options(tp_scope *s, tp_tensor *t, tp_dtype d, tp_device device)
+{
+    bool same = !t || (t->dtype == d && t->device.type == device.type && t->device.index == device.index);
+    return same ? t : copied_to(s, t, d, (tp_value){ .tag = TP_LAYOUT }, tp_of_device(device));
 }
 
 tp_value tp_scope_conj(tp_scope *s, tp_value v)

@@ -68,6 +68,7 @@ tp_value tp_scope_missing(tp_scope *s, const char *name);
 
 /* ---- what formulas say ---- */
 tp_tensor *tp_scope_to_dtype(tp_scope *s, tp_tensor *t, tp_dtype d);        /* itself when it has the type */
+tp_tensor *tp_scope_to_options(tp_scope *s, tp_tensor *t, tp_dtype d, tp_device device);    /* the same, layout and device named too */
 tp_tensor *tp_scope_sum_to(tp_scope *s, tp_tensor *t, const tp_syms *sizes);
 tp_value   tp_scope_conj(tp_scope *s, tp_value v);                          /* of a tensor or a number; itself when it is real */
 tp_value   tp_scope_sum(tp_scope *s, tp_value a, tp_value b);               /* none counts as zero */

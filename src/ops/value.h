@@ -31,6 +31,10 @@ typedef struct tp_handle_type {
     uint64_t (*hash)(const tp_handle *h);
     bool (*repr)(const tp_handle *h, tp_text *out);
     bool (*name)(const tp_handle *h, tp_text *out);     /* __name__; NULL: never a target of a node */
+    /* Calls it: the result is owned, a list of what the function gave, flat. NULL: no function. */
+    bool (*call)(tp_handle *h, const struct tp_value *arg, uint32_t count, struct tp_value *out);
+    bool brief;                 /* lives on the stack of the call that it is an argument of: not to be kept */
+    bool probes;                /* wants one call with typical arguments, whatever the data says: it is being traced */
 } tp_handle_type;
 
 typedef struct tp_string {

@@ -145,7 +145,7 @@ static bool handle_repr(const tp_handle *h, tp_text *out)
     tp_text_add(out, "<%d>", number_of(h));
     return true;
 }
-static const tp_handle_type handle_type = { handle_free, handle_equal, handle_hash, handle_repr, NULL };
+static const tp_handle_type handle_type = { .free = handle_free, .equal = handle_equal, .hash = handle_hash, .repr = handle_repr };
 
 static tp_value handle_new(int number, int *freed)
 {

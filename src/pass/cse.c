@@ -16,16 +16,6 @@
 #include "base/hash.h"
 #include "pass/pass.h"
 
-static bool is_writer(const tp_node *n)
-{
-    if (n->kind != TP_CALL_FUNCTION || n->target.kind != TP_TARGET_OP)
-        return n->kind == TP_CALL_METHOD || n->kind == TP_CALL_MODULE || n->target.kind == TP_TARGET_HANDLE;
-    for (int i = 0; i < n->target.op->arg_count; i++)
-        if (n->target.op->arg[i].written)
-            return true;
-    return n->target.op->hidden_writes != 0;
-}
-
 static bool may_merge(const tp_node *n, void *unused)
 {
     (void)unused;
@@ -104,7 +94,7 @@ bool tp_cse(tp_graph *g, bool (*may)(const tp_node *n, void *data), void *data, 
 bool tp_pass_cse(tp_graph *g, tp_pass *p)
 {
     tp_graph_each(g, n)
-        if (is_writer(n))
+        if (tp_stage_fault(n, TP_STAGE_FUNCTIONAL))
             return true;
     return tp_cse(g, may_merge, NULL, &p->changed);
 }

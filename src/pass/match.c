@@ -248,7 +248,7 @@ static bool search(matching *m)
             m->level[++depth].mark = m->count;
             if (!find_candidates(m, &m->level[depth]))
                 return false;
-        } else if (is_closed(m)) {
+        } else if (m->o->shared || is_closed(m)) {
             if (!keep_match(m))
                 return false;
             if (!m->o->overlapping)         /* any other match from this first anchor would share it */

@@ -30,6 +30,7 @@ typedef struct tp_match_options {
     bool output;                    /* the output is the anchor, and matches an output */
     bool placeholders;              /* placeholders match placeholders only */
     bool ignore_literals;           /* a literal of the pattern matches anything */
+    bool shared;                    /* what is computed on the way may be read outside */
     bool overlapping;               /* matches may share nodes; else the first one in order wins */
     /* Do two get_attr nodes name the same kind of thing? NULL: the same name. */
     bool (*same_attribute)(const tp_node *pattern, const tp_node *n, void *data);

@@ -87,6 +87,43 @@ TP_TEST(patterns)
     tp_error_clear();
 }
 
+/* Twice the graph, twice the questions: nodes are looked at a fixed number of times. */
+static bool count_question(const tp_node *pattern, const tp_node *n, void *data)
+{
+    ++*(int *)data;
+    return strcmp(pattern->target.name, n->target.name) == 0;
+}
+
+static int questions(int nodes)
+{
+    static const char *const pattern = "graph():\n    %w = get_attr w\n    %e = aten.exp.default(%w)\n    %f = aten.neg.default(%w)\n    return (%e, %f)\n";
+    const tp_op *exp = tp_op_find("aten", "exp", ""), *neg = tp_op_find("aten", "neg", "");
+    tp_graph *p = parse(pattern), *g = p ? tp_graph_new() : NULL;
+    int asked = 0;
+    tp_match_options options = { .same_attribute = count_question, .data = &asked };
+    tp_arena arena;
+    tp_matches found = { 0 };
+    tp_arena_init(&arena);
+    for (int i = 0; g && i < nodes; i++) {
+        tp_value w = tp_of_node(tp_graph_get_attr(g, i % 2 ? "w" : "v"));
+        (void)tp_graph_call(g, exp, &w, w.node != NULL);
+        (void)tp_graph_call(g, neg, &w, w.node != NULL);
+    }
+    bool ok = g && tp_graph_check(g) && tp_match_find(p, g, &options, &arena, &found);
+    TP_EXPECT(ok ? found.count == (uint32_t)nodes / 2 : tp_test_quiet);
+    tp_arena_fini(&arena);
+    tp_graph_unref(p);
+    tp_graph_unref(g);
+    tp_error_clear();
+    return asked;
+}
+
+TP_TEST(questions_are_linear)
+{
+    int once = questions(100);
+    TP_EXPECT(once > 0 && questions(200) == 2 * once);
+}
+
 /* ---- parts ---- */
 typedef struct cut {
     const char *parts;              /* by node: its part, '.': outside */
@@ -181,4 +218,4 @@ out:
     tp_error_clear();
 }
 
-TP_TEST_MAIN(TP_SWEPT(patterns), TP_SWEPT(parts), TP_SWEPT(groups))
+TP_TEST_MAIN(TP_SWEPT(patterns), TP_SPARSE(questions_are_linear), TP_SWEPT(parts), TP_SWEPT(groups))

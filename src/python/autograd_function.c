@@ -8,6 +8,7 @@
 #include "grad/tape.h"
 #include "python/face.h"
 #include "python/transforms.h"
+#include "trace/grad_level.h"
 #include "trace/jvp_level.h"
 
 #include <structmember.h>
@@ -415,7 +416,7 @@ static PyObject *run_forward(PyObject *cls, PyObject *context, PyObject *args, b
         return NULL;
     tp_self.grad_mode = false;
     if (separate) {
-        result = PyObject_CallObject(forward, args);
+        result = tp_grad_level_at(tp_self.transforms) ? face_function_forward_outside(cls, args) : PyObject_CallObject(forward, args);
         PyObject *done = result ? PyObject_CallMethod(cls, "setup_context", "OOO", context, args, result) : NULL;
         if (!done)
             Py_CLEAR(result);
@@ -537,7 +538,12 @@ static PyObject *function_apply(PyObject *module, PyObject *const *given, Py_ssi
         return PyErr_Format(PyExc_TypeError, "a Function, its context and its arguments are wanted");
     PyObject *cls = given[0], *args = face_args_tuple(NULL, given + 3, count - 3);
     context_object *c = (context_object *)given[1];
-    bool any;
+    bool any, done = false;
+    PyObject *applied = args && tp_self.transforms ? face_function_in_levels(cls, args, given[2] == Py_True, &done) : NULL;
+    if (done) {
+        Py_DECREF(args);
+        return applied;
+    }
     c->materialize_grads = 1;
     PyObject *needs = args ? needs_tuple(args, &any) : NULL;
     if (!needs) {

@@ -375,16 +375,63 @@ static bool strict_about(const study *s, PyObject *output, Py_ssize_t number)
     return ok;
 }
 
-static PyObject *jacobian_of(const study *s, Py_ssize_t number)
+/* A gradient for each element of an output, by all inputs: a list of lists of rows. */
+static PyObject *rows_of(const study *s, PyObject *output)
 {
-    PyObject *output = PyTuple_GET_ITEM(s->outputs, number), *inputs = PySequence_List(s->inputs), *out = NULL;
-    if (inputs && (!s->strict || strict_about(s, output, number))) {
-        PyObject *rows = face_jacobian_rows(output, inputs, s->create), *all = rows ? PyList_AsTuple(rows) : NULL;
-        out = handed(s, all, s->one_input);
+    PyObject *roots = PyTuple_Pack(1, output), *one = PyLong_FromLong(1), *out = PyList_New(0);
+    bool ok = roots && one && out;
+    for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(s->inputs); i++) {
+        PyObject *rows = PyList_New(0);
+        ok = rows && PyList_Append(out, rows) == 0;
         Py_XDECREF(rows);
     }
-    Py_XDECREF(inputs);
+    for (int64_t k = 0; ok && k < face_tensor(output)->numel; k++) {
+        PyObject *seed = face_unit_vector(output, k, one), *seeds = seed ? PyTuple_Pack(1, seed) : NULL;
+        study lax = *s;
+        lax.strict = false;
+        PyObject *found = seeds ? filled(&lax, gradients(roots, s->inputs, seeds, s->create), s->inputs, "", NULL) : NULL;
+        ok = found != NULL;
+        for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(found); i++)
+            ok = PyList_Append(PyList_GET_ITEM(out, i), PyTuple_GET_ITEM(found, i)) == 0;
+        Py_XDECREF(seed);
+        Py_XDECREF(seeds);
+        Py_XDECREF(found);
+    }
+    Py_XDECREF(roots);
+    Py_XDECREF(one);
+    if (!ok)
+        Py_CLEAR(out);
     return out;
+}
+
+/* Rows as one tensor, with the sizes of the output, then of the input; of an empty output there are none to stack. */
+static PyObject *stacked(PyObject *rows, PyObject *output, PyObject *input)
+{
+    const tp_tensor *o = face_tensor(output), *x = face_tensor(input);
+    int64_t size[2 * TP_MAX_DIMS];
+    memcpy(size, o->size, (size_t)o->ndim * sizeof *size);
+    memcpy(size + o->ndim, x->size, (size_t)x->ndim * sizeof *size);
+    if (PyList_GET_SIZE(rows) == 0)
+        return face_invoke(input, "new_zeros", Py_BuildValue("(N)", face_size(o->ndim + x->ndim, size)));
+    PyObject *all = face_call_function("stack", Py_BuildValue("(O)", rows), NULL);
+    PyObject *out = face_invoke(all, "view", Py_BuildValue("(N)", face_size(o->ndim + x->ndim, size)));
+    Py_XDECREF(all);
+    return out;
+}
+
+static PyObject *jacobian_of(const study *s, Py_ssize_t number)
+{
+    PyObject *output = PyTuple_GET_ITEM(s->outputs, number);
+    PyObject *rows = !s->strict || strict_about(s, output, number) ? rows_of(s, output) : NULL, *all = rows ? PyTuple_New(PyList_GET_SIZE(rows)) : NULL;
+    for (Py_ssize_t i = 0; all && i < PyList_GET_SIZE(rows); i++) {
+        PyObject *whole = stacked(PyList_GET_ITEM(rows, i), output, PyTuple_GET_ITEM(s->inputs, i));
+        if (whole)
+            PyTuple_SET_ITEM(all, i, whole);
+        else
+            Py_CLEAR(all);
+    }
+    Py_XDECREF(rows);
+    return handed(s, all, s->one_input);
 }
 
 /* _functional_jacobian(who, function, inputs, create_graph, strict) */

@@ -483,8 +483,13 @@ static bool handle_name(const tp_handle *h, tp_text *out)
     return utf8 || face_foreign();
 }
 
+static bool handle_call(tp_handle *h, const tp_value *arg, uint32_t count, tp_value *out)
+{
+    return face_call_flat(h->object, arg, count, out, NULL);
+}
+
 static const tp_handle_type handle_type = {
-    .free = handle_free, .equal = handle_equal, .hash = handle_hash, .repr = handle_repr, .name = handle_name,
+    .free = handle_free, .equal = handle_equal, .hash = handle_hash, .repr = handle_repr, .name = handle_name, .call = handle_call,
 };
 
 tp_handle *face_handle_new(PyObject *object)

@@ -3,6 +3,7 @@
  * Modes are asked first, innermost first, each with itself off the stack; then tensors whose class overrides dispatch,
  * subclasses before their bases. Inside, the layers above stay shut for the same op, as PyTorch has it. */
 #include "python/face.h"
+#include "trace/record.h"
 
 static PyObject *boxed_args(const tp_op *op, const tp_value *arg, int from, int to)
 {
@@ -190,6 +191,10 @@ static PyObject *ask_everybody(const tp_op *op, PyObject *args, PyObject *kwargs
 /* What Python calls meets every layer again but the ones above this, which have had the op. */
 static bool dispatch_call(const tp_op *op, const tp_value *arg, tp_value *result)
 {
+    if (op->graphs)             /* what its functions call is seen */
+        return tp_call_past(TP_LAYER_DISPATCH, op, arg, result);
+    if (!(tp_self.active & TP_LAYER_BIT(TP_LAYER_DISPATCH)) && tp_record_holds(op, arg, NULL))     /* the recorder comes first, then the class */
+        return tp_call_below(TP_LAYER_DISPATCH, op, arg, result);
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *args, *kwargs, *given = NULL;
     bool ok = false, asked = true;

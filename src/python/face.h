@@ -61,7 +61,7 @@ struct face_state {
     PyObject *tracer_warning;   /* counted, may be NULL until torch.jit is loaded: TracerWarning */
     PyObject *dtypes[TP_DTYPE_COUNT], *layouts[LAYOUT_COUNT], *formats[FORMAT_COUNT];
     PyObject *cpu;              /* device("cpu") */
-    PyObject *overload_class;   /* counted: what OpOverload objects are made of; a Python class */
+    PyObject *overload_class, *higher_class;   /* counted: what OpOverload objects are made of; a Python class */
     PyObject *overloads;        /* dict: address of the op -> OpOverload */
     PyObject *node_classes;     /* dict: name -> class of grad_fn objects */
     PyObject *linalg_error;
@@ -161,6 +161,8 @@ tp_value face_sym_value(PyObject *o);                   /* of one for which face
 bool face_sym_int(PyObject *o, int64_t *out);           /* specialises, with a guard; false: exception set */
 bool face_sym_truth(PyObject *o, bool *answer);         /* the same of a condition */
 tp_shape_env *face_env_of(PyObject *o);                 /* of a ShapeEnv; borrowed */
+bool face_is_user_frame(PyFrameObject *f, PyCodeObject *code);     /* not of the package, or a module's forward */
+PyObject *face_fake_mode(const tp_tensor *t);           /* borrowed; NULL: belongs to none (no exception set) */
 PyObject *face_shape_env(tp_shape_env *env);            /* None: Python does not know it */
 bool face_sym_init(PyObject *module);
 bool face_fake_init(PyObject *module);
@@ -293,18 +295,29 @@ const struct tp_signature *face_signature_of(PyObject *capsule);   /* of _export
 bool face_export_program_init(PyObject *module);        /* export_program.c: .pt2 */
 bool face_transforms_init(PyObject *module);           /* transforms.c: torch.func */
 bool face_vmap_init(PyObject *module);                 /* vmap.c: torch.func.vmap */
+bool face_functorch_init(PyObject *module);            /* functorch.c: torch._C._functorch */
 bool face_gradcheck_init(PyObject *module);            /* gradcheck.c: autograd.gradcheck */
 bool face_functional_init(PyObject *module);           /* autograd_functional.c */
 bool face_forward_mode_init(PyObject *module);         /* forward_mode.c: torch.func.jvp, autograd.forward_ad */
+/* function_levels.c, while a transform is entered: the Function applied there, *done false when it is the usual way there … */
+PyObject *face_function_in_levels(PyObject *cls, PyObject *args, bool separate, bool *done);
+/* … but for forward, which runs outside the innermost level, a level of grad. */
+PyObject *face_function_forward_outside(PyObject *cls, PyObject *args);
 bool face_aot_init(PyObject *module);                  /* aot.c */
 bool face_op_table_init(PyObject *module);             /* op_table.c */
 bool face_module_is_plain(PyObject *module);         /* no hook of its own, none for all modules */
 bool face_module_call_init(PyObject *module);          /* module_call.c */
+bool face_module_tree_init(PyObject *module);          /* module_tree.c */
 bool face_optimizer_init(PyObject *module);            /* optimizer_step.c */
 bool face_autocast_init(PyObject *module);             /* autocast.c */
 PyObject *face_overload(const tp_op *op);           /* the OpOverload of an op, one object while it lives */
 const tp_op *face_overload_op(PyObject *o);         /* NULL: not an OpOverload */
 bool face_library_init(PyObject *module);           /* library.c */
+
+/* ---- higher_order.c ---- */
+PyObject *face_call_graphs(const tp_op *op, PyObject *const *args, Py_ssize_t count, PyObject *kwnames);    /* an op that takes functions */
+/* Calls with flat values and gives a flat list, owned; *spec (may be NULL), counted, becomes how the result nests. */
+bool face_call_flat(PyObject *callable, const tp_value *arg, uint32_t count, tp_value *out, PyObject **spec);
 bool face_storage_init(PyObject *module);           /* storage_type.c */
 PyObject *face_storage(tp_storage *s, tp_device device);
 bool face_archive_init(PyObject *module);           /* serialization.c */

@@ -181,14 +181,6 @@ static PyObject *push_forward(PyObject *self, PyObject *tangents)
 }
 static PyMethodDef push_methods[] = { { "push_forward", push_forward, METH_VARARGS, NULL }, { 0 } };
 
-static PyObject *call_method(PyObject *self, const char *name, PyObject *args)
-{
-    PyObject *bound = self && args ? PyObject_GetAttrString(self, name) : NULL, *out = bound ? PyObject_CallObject(bound, args) : NULL;
-    Py_XDECREF(bound);
-    Py_XDECREF(args);
-    return out;
-}
-
 /* For each leaf the rows of the identity that belong to it, zeros elsewhere: [all elements, *sizes of the leaf]. */
 static PyObject *unit_vectors(PyObject *leaves, PyObject *counts, int64_t total)
 {
@@ -199,9 +191,9 @@ static PyObject *unit_vectors(PyObject *leaves, PyObject *counts, int64_t total)
         long long count = PyLong_AsLongLong(PyList_GET_ITEM(counts, i));
         int64_t size[TP_MAX_DIMS + 1] = { total };
         memcpy(size + 1, t->size, (size_t)t->ndim * sizeof *size);
-        PyObject *flat = call_method(PyList_GET_ITEM(leaves, i), "new_zeros", Py_BuildValue("((LL))", (long long)total, count));
-        PyObject *line = call_method(flat, "diagonal", Py_BuildValue("(L)", -(long long)from)), *done = call_method(line, "fill_", Py_BuildValue("(i)", 1));
-        PyObject *basis = done ? call_method(flat, "view", Py_BuildValue("(N)", face_size(t->ndim + 1, size))) : NULL;
+        PyObject *flat = face_invoke(PyList_GET_ITEM(leaves, i), "new_zeros", Py_BuildValue("((LL))", (long long)total, count));
+        PyObject *line = face_invoke(flat, "diagonal", Py_BuildValue("(L)", -(long long)from)), *done = face_invoke(line, "fill_", Py_BuildValue("(i)", 1));
+        PyObject *basis = done ? face_invoke(flat, "view", Py_BuildValue("(N)", face_size(t->ndim + 1, size))) : NULL;
         if (basis)
             PyTuple_SET_ITEM(out, i, basis);
         else
@@ -218,7 +210,7 @@ static PyObject *unit_vectors(PyObject *leaves, PyObject *counts, int64_t total)
 static PyObject *columns_of(PyObject *tangents, PyObject *leaves, PyObject *counts, PyObject *spec)
 {
     const tp_tensor *t = face_tensor(tangents);
-    PyObject *moved = call_method(tangents, "movedim", Py_BuildValue("(ii)", 0, -1)), *parts = call_method(moved, "split", Py_BuildValue("(Oi)", counts, -1));
+    PyObject *moved = face_invoke(tangents, "movedim", Py_BuildValue("(ii)", 0, -1)), *parts = face_invoke(moved, "split", Py_BuildValue("(Oi)", counts, -1));
     PyObject *pieces = parts ? PySequence_List(parts) : NULL, *out = NULL;
     bool ok = pieces != NULL;
     for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(leaves); i++) {
@@ -226,7 +218,7 @@ static PyObject *columns_of(PyObject *tangents, PyObject *leaves, PyObject *coun
         int64_t size[2 * TP_MAX_DIMS];
         memcpy(size, t->size + 1, (size_t)(t->ndim - 1) * sizeof *size);
         memcpy(size + t->ndim - 1, x->size, (size_t)x->ndim * sizeof *size);
-        PyObject *whole = call_method(PyList_GET_ITEM(pieces, i), "view", Py_BuildValue("(N)", face_size(t->ndim - 1 + x->ndim, size)));
+        PyObject *whole = face_invoke(PyList_GET_ITEM(pieces, i), "view", Py_BuildValue("(N)", face_size(t->ndim - 1 + x->ndim, size)));
         ok = whole && PyList_SetItem(pieces, i, whole) == 0;
     }
     if (ok)

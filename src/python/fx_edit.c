@@ -286,8 +286,15 @@ static PyObject *node_format(PyObject *self, PyObject *args, PyObject *kwargs)
 
 static PyObject *node_normalized(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    (void)self, (void)args, (void)kwargs;
-    return face_unimplemented("Node.normalized_arguments");
+    char name[96];
+    PyOS_snprintf(name, sizeof name, "%s.fx.operator_schemas", face.package);
+    PyObject *module = PyImport_ImportModule(name), *function = module ? PyObject_GetAttrString(module, "_normalized_arguments") : NULL;
+    PyObject *all = function ? face_args_tuple(self, PySequence_Fast_ITEMS(args), PyTuple_GET_SIZE(args)) : NULL;
+    PyObject *result = all ? PyObject_Call(function, all, kwargs) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(function);
+    Py_XDECREF(all);
+    return result;
 }
 
 static PyObject *node_rename(PyObject *self, PyObject *candidate)

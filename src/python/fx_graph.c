@@ -602,7 +602,29 @@ static PyObject *fresh_name(PyObject *self, PyObject *wish)
     return name ? PyUnicode_FromString(name) : face_raise();
 }
 
+/* _child(name): the graph that get_attr nodes of this name read; None: there is none. */
+static PyObject *child(PyObject *self, PyObject *name)
+{
+    const char *text = PyUnicode_AsUTF8(name);
+    tp_graph *found = text ? tp_graph_child(fx_graph_of(self), text) : NULL;
+    return !text ? NULL : found ? fx_wrap_graph(found) : Py_NewRef(Py_None);
+}
+
+/* _set_child(name, graph) */
+static PyObject *set_child(PyObject *self, PyObject *args)
+{
+    const char *name;
+    PyObject *graph;
+    if (!PyArg_ParseTuple(args, "sO!", &name, face.fx.graph, &graph))
+        return NULL;
+    if (!tp_graph_set_child(fx_graph_of(self), name, fx_graph_of(graph)))
+        return face_raise();
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef graph_methods[] = {
+    { "_child", child, METH_O, NULL },
+    { "_set_child", set_child, METH_VARARGS, NULL },
     { "create_node", METHOD(create_node), FAST, NULL },
     { "call_function", METHOD(call_function), FAST, NULL },
     { "call_method", METHOD(call_method), FAST, NULL },

@@ -13,14 +13,6 @@ typedef struct check {
     double     eps;                     /* 0: by dual tensors */
 } check;
 
-static PyObject *call_method(PyObject *self, const char *name, PyObject *args)
-{
-    PyObject *bound = self && args ? PyObject_GetAttrString(self, name) : NULL, *out = bound ? PyObject_CallObject(bound, args) : NULL;
-    Py_XDECREF(bound);
-    Py_XDECREF(args);
-    return out;
-}
-
 /* The function with one input replaced; takes `x`. */
 static PyObject *called(const check *c, PyObject *x)
 {
@@ -40,9 +32,9 @@ static PyObject *row_of(PyObject *o)
     if (!face_is_tensor(o) || !tp_dtype_is_inexact((tp_dtype)face_tensor(o)->dtype))
         return NULL;
     if (!tp_dtype_is_complex((tp_dtype)face_tensor(o)->dtype))
-        return call_method(o, "reshape", Py_BuildValue("(i)", -1));
-    PyObject *plain = call_method(o, "resolve_conj", PyTuple_New(0)), *pairs = plain ? face_call_function("view_as_real", Py_BuildValue("(N)", plain), NULL) : NULL;
-    PyObject *out = pairs ? call_method(pairs, "reshape", Py_BuildValue("(i)", -1)) : NULL;
+        return face_invoke(o, "reshape", Py_BuildValue("(i)", -1));
+    PyObject *plain = face_invoke(o, "resolve_conj", PyTuple_New(0)), *pairs = plain ? face_call_function("view_as_real", Py_BuildValue("(N)", plain), NULL) : NULL;
+    PyObject *out = pairs ? face_invoke(pairs, "reshape", Py_BuildValue("(i)", -1)) : NULL;
     Py_XDECREF(pairs);
     return out;
 }
@@ -66,8 +58,8 @@ static PyObject *rows_of(PyObject *outputs)
 /* ---- along one direction ---- */
 static PyObject *moved(const check *c, PyObject *v, double by)
 {
-    PyObject *x = PyTuple_GET_ITEM(c->inputs, c->index), *plain = call_method(x, "detach", PyTuple_New(0));
-    PyObject *step = plain ? call_method(v, "mul", Py_BuildValue("(d)", by)) : NULL, *out = step ? call_method(plain, "add", Py_BuildValue("(O)", step)) : NULL;
+    PyObject *x = PyTuple_GET_ITEM(c->inputs, c->index), *plain = face_invoke(x, "detach", PyTuple_New(0));
+    PyObject *step = plain ? face_invoke(v, "mul", Py_BuildValue("(d)", by)) : NULL, *out = step ? face_invoke(plain, "add", Py_BuildValue("(O)", step)) : NULL;
     Py_XDECREF(plain);
     Py_XDECREF(step);
     return out;
@@ -78,8 +70,8 @@ static PyObject *by_differences(const check *c, PyObject *v)
     PyObject *low = rows_of(called(c, moved(c, v, -c->eps))), *high = low ? rows_of(called(c, moved(c, v, c->eps))) : NULL;
     PyObject *out = high ? PyList_New(0) : NULL;
     for (Py_ssize_t i = 0; out && i < PyList_GET_SIZE(high) && i < PyList_GET_SIZE(low); i++) {
-        PyObject *change = call_method(PyList_GET_ITEM(high, i), "sub", Py_BuildValue("(O)", PyList_GET_ITEM(low, i)));
-        PyObject *slope = change ? call_method(change, "div", Py_BuildValue("(d)", 2 * c->eps)) : NULL;
+        PyObject *change = face_invoke(PyList_GET_ITEM(high, i), "sub", Py_BuildValue("(O)", PyList_GET_ITEM(low, i)));
+        PyObject *slope = change ? face_invoke(change, "div", Py_BuildValue("(d)", 2 * c->eps)) : NULL;
         if (!slope || PyList_Append(out, slope) < 0)
             Py_CLEAR(out);
         Py_XDECREF(change);
@@ -111,7 +103,7 @@ static PyObject *tangent_rows(tp_jvp_level *l, PyObject *outputs)
 
 static PyObject *by_dual(const check *c, PyObject *v)
 {
-    PyObject *x = call_method(PyTuple_GET_ITEM(c->inputs, c->index), "detach", PyTuple_New(0)), *out = NULL;
+    PyObject *x = face_invoke(PyTuple_GET_ITEM(c->inputs, c->index), "detach", PyTuple_New(0)), *out = NULL;
     tp_jvp_level *l = NULL;
     if (x && tp_jvp_level_open())
         PyErr_SetString(PyExc_RuntimeError, "Nested forward mode AD is not supported at the moment");
@@ -136,22 +128,9 @@ static PyObject *along(const check *c, PyObject *v)
 
 /* ---- along all of them ---- */
 
-/* The k-th unit vector of the input, times a number. */
-static PyObject *unit(PyObject *x, int64_t k, PyObject *number)
-{
-    PyObject *flat = call_method(x, "new_zeros", Py_BuildValue("(L)", (long long)face_tensor(x)->numel));
-    PyObject *place = flat ? call_method(flat, "select", Py_BuildValue("(iL)", 0, (long long)k)) : NULL;
-    PyObject *done = place ? call_method(place, "fill_", Py_BuildValue("(O)", number)) : NULL;
-    PyObject *out = done ? call_method(flat, "view", Py_BuildValue("(N)", face_size(face_tensor(x)->ndim, face_tensor(x)->size))) : NULL;
-    Py_XDECREF(flat);
-    Py_XDECREF(place);
-    Py_XDECREF(done);
-    return out;
-}
-
 static PyObject *along_unit(const check *c, PyObject *x, int64_t k, double real, double imaginary)
 {
-    PyObject *number = imaginary != 0 ? PyComplex_FromDoubles(real, imaginary) : PyFloat_FromDouble(real), *v = number ? unit(x, k, number) : NULL;
+    PyObject *number = imaginary != 0 ? PyComplex_FromDoubles(real, imaginary) : PyFloat_FromDouble(real), *v = number ? face_unit_vector(x, k, number) : NULL;
     PyObject *out = v ? along(c, v) : NULL;
     Py_XDECREF(number);
     Py_XDECREF(v);

@@ -4,7 +4,7 @@
  * key that a program registers: "CPU", "Meta", "Autograd", "CompositeImplicitAutograd" … */
 #include <string.h>
 
-#include "python/face.h"
+#include "python/vmap.h"
 
 /* ---- running a Python kernel ---- */
 static PyObject *kernel_for(const tp_op *op, const char *key)
@@ -117,8 +117,28 @@ static bool run_python(const tp_op *op, const tp_value *arg, tp_value *result)
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *kernel = choose_kernel(op, arg);
     if (!kernel)
-        PyErr_Format(PyExc_NotImplementedError, "There were no tensor arguments to this function (e.g., you passed an empty list of Tensors), or no kernel for %s::%s is registered for this device", op->space, op->name);
+        PyErr_Format(PyExc_NotImplementedError, is_meta_call(op, arg) ? "%s::%s: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel "
+                     "registered. You may have run into this message while using an operator with PT2 compilation APIs (torch.compile/torch.export); in order to "
+                     "use this operator with those APIs you'll need to add a fake impl. Please see the following for next steps:  "
+                     "https://pytorch.org/tutorials/advanced/custom_ops_landing_page.html"
+                     : "There were no tensor arguments to this function (e.g., you passed an empty list of Tensors), or no kernel for %s::%s is registered for this device",
+                     op->space, op->name);
     bool ok = call_kernel(op, kernel, arg, result);
+    PyGILState_Release(state);
+    return ok;
+}
+
+/* A kernel for all devices needs no other on fake tensors. */
+static PyObject *fake_kernel(const tp_op *op)
+{
+    PyObject *kernel = kernel_for(op, "Meta");
+    return kernel ? kernel : kernel_for(op, "CompositeExplicitAutograd");
+}
+
+static bool run_fake(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    bool ok = call_kernel(op, fake_kernel(op), arg, result);
     PyGILState_Release(state);
     return ok;
 }
@@ -166,6 +186,57 @@ static PyMethodDef below_methods[] = {
 static PyType_Slot below_slots[] = { { Py_tp_methods, below_methods }, { 0, NULL } };
 static PyType_Spec below_spec = { "taper._C._AutoDispatchBelowAutograd", sizeof(below_object), 0, Py_TPFLAGS_DEFAULT, below_slots };
 
+/* ---- batching ---- */
+/* The result of a rule with its batch in front. */
+static bool to_front(PyObject *dims, tp_value *v)
+{
+    tp_value moved;
+    int64_t at;
+    for (uint32_t i = 0; i < tp_length(*v); i++)
+        if (!to_front(dims, &v->list->item[i]))
+            return false;
+    if (v->tag != TP_TENSOR || dims == Py_None)
+        return true;
+    if (!face_read_int(dims, &at))
+        return false;
+    if (!tp_call(tp_op_find("aten", "movedim", "int"), (tp_value[]){ *v, tp_int(at), tp_int(0) }, &moved))
+        return face_raise() != NULL;
+    tp_value_unref(*v);
+    *v = moved;
+    return true;
+}
+
+/* What register_vmap was given: rule(info, in_dims, *args) gives (output, out_dims). */
+static bool batch_python(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *rule = Py_XNewRef(kernel_for(op, "FuncTorchBatched")), *kwargs = PyDict_New(), *args = kwargs ? positional(op, arg, kwargs) : NULL;
+    PyObject *dims = args ? PyTuple_New(PyTuple_GET_SIZE(args)) : NULL, *info = dims ? face_vmap_info(size, TP_RANDOM_ERROR) : NULL;
+    for (Py_ssize_t i = 0; info && i < PyTuple_GET_SIZE(args); i++)
+        PyTuple_SET_ITEM(dims, i, batched >> i & 1 ? PyLong_FromLong(0) : Py_NewRef(Py_None));
+    PyObject *head = info ? PyTuple_Pack(2, info, dims) : NULL, *all = head ? PySequence_Concat(head, args) : NULL;
+    PyObject *given = all && rule ? PyObject_Call(rule, all, kwargs) : NULL;
+    bool ok = given && PyTuple_Check(given) && PyTuple_GET_SIZE(given) == 2;
+    if (given && !ok)
+        PyErr_Format(PyExc_RuntimeError, "the vmap rule of %s::%s must give (output, out_dims)", op->space, op->name);
+    ok = ok && face_unbox_results(op, PyTuple_GET_ITEM(given, 0), result);
+    for (int i = 0; ok && i < op->result_count; i++) {
+        PyObject *each = PyTuple_GET_ITEM(given, 1), *one = PyTuple_Check(each) && i < PyTuple_GET_SIZE(each) ? PyTuple_GET_ITEM(each, i) : each;
+        if (!to_front(one, &result[i]))
+            ok = tp_call_take_back(op, result);
+    }
+    Py_XDECREF(rule);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(args);
+    Py_XDECREF(dims);
+    Py_XDECREF(info);
+    Py_XDECREF(head);
+    Py_XDECREF(all);
+    Py_XDECREF(given);
+    PyGILState_Release(state);
+    return ok || face_foreign();
+}
+
 /* ---- defining ---- */
 static PyObject *define(PyObject *module, PyObject *args)
 {
@@ -201,6 +272,7 @@ static void choose_way(tp_op *op)
     op->kind = pieces ? TP_LIKE_COMPOSITE : TP_LIKE_OPAQUE;
     op->open = pieces ? run_python : NULL;
     op->autograd = kernel_for(op, "Autograd") ? run_autograd : NULL;
+    op->fake = fake_kernel(op) ? run_fake : NULL;
     op->layers |= op->autograd ? TP_LAYER_BIT(TP_LAYER_GRAD) : 0;       /* whether or not anything wants a gradient */
 }
 
@@ -218,6 +290,8 @@ static PyObject *implement(PyObject *module, PyObject *args)
     if (PyDict_SetItemString(op->user, autograd ? "Autograd" : key, kernel) < 0)
         return NULL;
     choose_way(op);
+    if (strcmp(key, "FuncTorchBatched") == 0)
+        op->vmap = batch_python;
     Py_RETURN_NONE;
 }
 

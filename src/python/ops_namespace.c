@@ -136,6 +136,8 @@ static PyObject *overload_call(PyObject *self, PyObject *const *args, size_t fla
     PyObject *out, *result = NULL;
     bool requires_grad;
     call_frame f;
+    if (o->op->graphs)
+        return face_call_graphs(o->op, args, count, kwnames);
     if (!prepare(o))
         return NULL;
     face_frame_init(&f);
@@ -331,7 +333,8 @@ PyObject *face_overload(const tp_op *op)
         Py_XDECREF(key);
         return Py_XNewRef(known);
     }
-    PyTypeObject *type = (PyTypeObject *)(face.overload_class ? face.overload_class : (PyObject *)face.overload);
+    PyObject *class = op->graphs ? face.higher_class : face.overload_class;
+    PyTypeObject *type = (PyTypeObject *)(class ? class : (PyObject *)face.overload);
     overload_object *made = (overload_object *)type->tp_alloc(type, 0);
     if (made) {
         made->op = op;
@@ -386,13 +389,22 @@ static PyObject *all_names(PyObject *module, PyObject *unused)
     return list;
 }
 
-static PyObject *set_class(PyObject *module, PyObject *type)
+static bool keep_class(PyObject *type, PyObject **at)
 {
-    (void)module;
     if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *)type, face.overload))
         return PyErr_Format(PyExc_TypeError, "a subclass of _OpOverloadBase is wanted");
     ((PyTypeObject *)type)->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;     /* its __call__ is ours */
-    Py_XSETREF(face.overload_class, Py_NewRef(type));
+    Py_XSETREF(*at, Py_NewRef(type));
+    return true;
+}
+
+/* _set_overload_classes(of overloads, of ops that take functions) */
+static PyObject *set_classes(PyObject *module, PyObject *args)
+{
+    PyObject *plain, *higher;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO", &plain, &higher) || !keep_class(plain, &face.overload_class) || !keep_class(higher, &face.higher_class))
+        return NULL;
     Py_RETURN_NONE;
 }
 
@@ -400,7 +412,7 @@ static PyMethodDef functions[] = {
     { "_op_overload", find_overload, METH_VARARGS, NULL },
     { "_op_overload_names", overload_names, METH_VARARGS, NULL },
     { "_dispatch_get_all_op_names", all_names, METH_NOARGS, NULL },
-    { "_set_overload_class", set_class, METH_O, NULL },
+    { "_set_overload_classes", set_classes, METH_VARARGS, NULL },
     { 0 },
 };
 

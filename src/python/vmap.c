@@ -5,7 +5,7 @@
 #include "python/pytree.h"
 
 #include "ops/symbolic.h"
-#include "trace/vmap_level.h"
+#include "python/vmap.h"
 
 /* What one call of a mapped function knows. */
 typedef struct mapping {
@@ -311,7 +311,7 @@ static PyObject *run_chunks(const mapping *m, int64_t length, PyObject **out_spe
 }
 
 /* ---- the call ---- */
-static bool read_randomness(const char *word, tp_randomness *out)
+bool face_randomness_read(const char *word, tp_randomness *out)
 {
     static const char *const words[] = { "error", "different", "same" };
     for (int i = 0; i < 3; i++)
@@ -331,7 +331,7 @@ static PyObject *func_vmap(PyObject *module, PyObject *all)
     const char *randomness;
     (void)module;
     if (!PyArg_ParseTuple(all, "OOOsOO!O!", &m.function, &m.in_dims, &m.out_dims, &randomness, &chunk, &PyTuple_Type, &args, &PyDict_Type, &m.kwargs) ||
-        !read_randomness(randomness, &m.randomness) || !(m.name = name_of(m.function)))
+        !face_randomness_read(randomness, &m.randomness) || !(m.name = name_of(m.function)))
         return NULL;
     int64_t length = 0;
     if (check_out_dims(&m) && read_inputs(&m, args) && (chunk == Py_None || face_read_int(chunk, &length))) {

@@ -132,7 +132,7 @@ static bool autocast_call(const tp_op *op, const tp_value *arg, tp_value *result
     if (!s || op->autocast == TP_AUTOCAST_NONE) {
         /* The jit recorder, which stands below, wants a composite whole; its pieces come back here from where it opens. */
         bool recorded = tp_self.active & tp_self.allowed & TP_LAYER_BIT(TP_LAYER_JIT);
-        if (s && op->kind == TP_LIKE_COMPOSITE && op->open && !recorded)
+        if (s && op->kind == TP_LIKE_COMPOSITE && op->open && !op->graphs && !recorded)
             return op->open(op, arg, result);
         return tp_call_past(TP_LAYER_AUTOCAST, op, arg, result);
     }
@@ -141,14 +141,14 @@ static bool autocast_call(const tp_op *op, const tp_value *arg, tp_value *result
         for (int i = 0; i < op->arg_count; i++)
             widest_of(arg[i], &to);
     tp_value cast[64];
-    int n = 0;
+    int n = op->arg_count;
     uint32_t active = tp_self.active;
     tp_self.active &= ~TP_LAYER_BIT(TP_LAYER_AUTOCAST);     /* the casts themselves are not cast */
-    while (n < op->arg_count && cast_value(s, arg[n], to, &cast[n]))
-        n++;
+    while (n > 0 && cast_value(s, arg[n - 1], to, &cast[n - 1]))        /* the last first, as graphs of PyTorch show */
+        n--;
     tp_self.active = active;
-    bool ok = n == op->arg_count && tp_call_below(TP_LAYER_AUTOCAST, op, cast, result);
-    tp_values_unref(cast, (size_t)n);
+    bool ok = n == 0 && tp_call_below(TP_LAYER_AUTOCAST, op, cast, result);
+    tp_values_unref(cast + n, (size_t)(op->arg_count - n));
     return ok;
 }
 

@@ -1,9 +1,8 @@
 /* functional.c - states, views of them, and writes that become new values. */
-#include "trace/functional.h"
+#include "trace/functional_graphs.h"
 
 #include <string.h>
 
-#include "base/array.h"
 #include "gen/ops.h"
 #include "trace/fake.h"
 
@@ -13,6 +12,7 @@ typedef struct state {
     tp_tensor *value;           /* counted: the base as it is now */
     uint64_t   generation;      /* raised by every write */
     uint32_t   writes, hidden, no_grad;
+    uint32_t   depth;           /* of functions (torch.cond's branches) that were being traced when it was made */
 } state;
 
 /* One view on the way from a state to a wrapper. */
@@ -34,11 +34,6 @@ typedef struct functional {     /* tp_tensor.extra of a wrapper */
     uint64_t    generation;
     bool        metadata, storage;
 } functional;
-
-struct tp_functional {
-    tp_mount mount;
-    uint64_t id;                /* never given twice in a process: wrappers outlive their functionaliser */
-};
 
 enum { MOST_ARGS = 64, MOST_RESULTS = 64 };
 
@@ -128,6 +123,7 @@ static tp_tensor *wrap_fresh(const tp_functional *f, tp_tensor *value)
     if (!s)
         return NULL;
     atomic_init(&s->refs, 1);
+    s->depth = f->depth;
     s->value = tp_tensor_ref(value);
     return wrapper_new(f, s, NULL, value, NULL);
 }
@@ -246,16 +242,23 @@ static void set_value(functional *w, tp_tensor *taken)
     tp_tensor_unref(old);
 }
 
-/* The value of a wrapper, borrowed from it; made again when its state was written since. */
-static tp_tensor *current(functional *w)
+/* The value of a wrapper, borrowed from it; made again when its state was written since. One that is made inside a function is
+ * not known outside: it goes when the function ends. */
+static tp_tensor *current(tp_functional *f, functional *w)
 {
     if (w->generation == w->state->generation)
         return w->value;
     tp_tensor *seen = look_from_base(w->view, w->state->value);
     if (!seen)
         return NULL;
-    set_value(w, seen);
-    return seen;
+    if (w->state->depth >= f->depth) {
+        set_value(w, seen);
+        return seen;
+    }
+    if (tp_array_push(&f->held, seen))
+        return seen;
+    tp_tensor_unref(seen);
+    return NULL;
 }
 
 /* ---- writing ---- */
@@ -282,7 +285,7 @@ static tp_tensor *fitted(const tp_tensor *face, tp_tensor *taken)
 }
 
 /* The wrapper's elements are `fresh` from now on; its state and all other views follow. */
-static bool write_value(tp_tensor *face, tp_tensor *taken)
+static bool write_value(tp_functional *f, tp_tensor *face, tp_tensor *taken)
 {
     functional *w = functional_of(face);
     tp_tensor *fresh = fitted(face, taken);
@@ -303,7 +306,7 @@ static bool write_value(tp_tensor *face, tp_tensor *taken)
     tp_tensor_unref(old);
     if (w->view) {              /* it looks at the new base, as every other view will */
         tp_tensor_unref(fresh);
-        return current(w) != NULL;
+        return current(f, w) != NULL;
     }
     set_value(w, fresh);
     return true;
@@ -311,16 +314,16 @@ static bool write_value(tp_tensor *face, tp_tensor *taken)
 
 /* ---- the arguments of a call ---- */
 typedef struct call {
-    const tp_functional *f;
+    tp_functional *f;
     tp_value arg[MOST_ARGS];    /* lists among them are owned */
     bool     any;               /* some argument is a wrapper */
 } call;
 
-static bool unwrap_value(const tp_functional *f, tp_value v, tp_value *out, bool *any)
+static bool unwrap_value(tp_functional *f, tp_value v, tp_value *out, bool *any)
 {
     *out = v;
     if (v.tag == TP_TENSOR && tp_is_functional(f, v.tensor)) {
-        *out = tp_of_tensor(current(functional_of(v.tensor)));
+        *out = tp_of_tensor(current(f, functional_of(v.tensor)));
         *any = true;
         return out->tag == TP_TENSOR;
     }
@@ -349,7 +352,7 @@ static void call_fini(call *c, const tp_value *given, int count)
             tp_value_unref(c->arg[i]);
 }
 
-static bool call_init(call *c, const tp_functional *f, const tp_value *given, int count)
+static bool call_init(call *c, tp_functional *f, const tp_value *given, int count)
 {
     c->f = f;
     c->any = false;
@@ -416,14 +419,14 @@ static tp_tensor *wrap_view(const tp_functional *f, tp_tensor *of, const tp_op *
 
 static bool call_view(tp_mount *m, const tp_op *op, const tp_value *given, tp_value *result)
 {
-    const tp_functional *f = (tp_functional *)(void *)m;
+    tp_functional *f = (tp_functional *)(void *)m;
     tp_tensor *of = given[0].tensor;
     tp_value arg[MOST_ARGS];
     memcpy(arg, given, op->arg_count * sizeof *arg);
     /* Stale or not: a view of a written state is looked at anew when it is used. One that t_ and the like changed is brought up to
      * date first; graphs of PyTorch tell. */
     functional *seen = functional_of(of);
-    arg[0] = tp_of_tensor(seen->metadata ? current(seen) : seen->value);
+    arg[0] = tp_of_tensor(seen->metadata ? current(f, seen) : seen->value);
     if (arg[0].tag != TP_TENSOR || !tp_mount_next(m, op, arg, result))
         return false;
     /* The detach of a program is three in PyTorch's graphs of mid 2024. */
@@ -456,7 +459,7 @@ static bool call_view_in_place(tp_mount *m, const tp_op *op, const tp_value *giv
     functional *w = functional_of(face);
     tp_value arg[MOST_ARGS], seen;
     memcpy(arg, given, op->arg_count * sizeof *arg);
-    arg[0] = tp_of_tensor(current(w));
+    arg[0] = tp_of_tensor(current((tp_functional *)(void *)m, w));
     step *s = arg[0].tag == TP_TENSOR ? step_new(w->view, view, arg, -1) : NULL;
     if (!s || !tp_mount_next(m, view, arg, &seen)) {
         step_unref(s);
@@ -475,13 +478,13 @@ static bool call_view_in_place(tp_mount *m, const tp_op *op, const tp_value *giv
     return true;
 }
 
-static bool call_set(const tp_op *op, const tp_value *given, tp_value *result)
+static bool call_set(tp_functional *f, const tp_op *op, const tp_value *given, tp_value *result)
 {
     functional *w = functional_of(given[0].tensor), *from = given[1].tag == TP_TENSOR ? functional_of(given[1].tensor) : NULL;
     char name[128];
     if (!from || from->owner != w->owner)
         return tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s of a tensor that is not traced", tp_op_full_name(op, name));
-    tp_tensor *value = current(from);
+    tp_tensor *value = current(f, from);
     if (!value || !tp_fake_take_geometry(given[0].tensor, value))
         return false;
     tp_count_up(&from->state->refs);
@@ -502,18 +505,18 @@ static bool same_sizes(const tp_tensor *a, const tp_tensor *b)
 }
 
 /* The value of one written argument, or of the members of a list, taken from the result that stands for it. */
-static bool write_result(const tp_op *op, tp_value to, tp_value *made)
+static bool write_result(tp_functional *f, const tp_op *op, tp_value to, tp_value *made)
 {
     bool ok = true;
     for (uint32_t k = 0; made->tag == TP_LIST && ok && k < tp_length(*made); k++)
-        ok = write_result(op, to.list->item[k], &made->list->item[k]);
+        ok = write_result(f, op, to.list->item[k], &made->list->item[k]);
     if (made->tag == TP_LIST)
         return ok;
     if (!same_sizes(to.tensor, made->tensor))
         return tp_fail(TP_ERR_RUNTIME, "%s: the result does not have the sizes of the tensor it is written into", op->name);
     tp_tensor *value = made->tensor;
     *made = tp_none();
-    return write_value(to.tensor, value);
+    return write_value(f, to.tensor, value);
 }
 
 static bool call_in_place(tp_mount *m, const tp_op *op, const tp_op *plain, const tp_value *given, tp_value *result)
@@ -529,7 +532,7 @@ static bool call_in_place(tp_mount *m, const tp_op *op, const tp_op *plain, cons
         return false;
     for (int i = 0; ok && i < op->arg_count && next < plain->result_count; i++)
         if (op->arg[i].written)
-            ok = write_result(op, given[i], &made[next++]);
+            ok = write_result((tp_functional *)(void *)m, op, given[i], &made[next++]);
     tp_values_unref(made, plain->result_count);
     if (ok && op->result_count)
         result[0] = tp_value_ref(given[0]);
@@ -552,10 +555,11 @@ static bool call_out(tp_mount *m, const tp_op *op, const tp_value *given, tp_val
         tp_tensor *value = made[i].tensor;
         made[i] = tp_none();
         if (!same_sizes(face, value))
-            ok = !functional_of(face)->view && tp_fake_take_geometry(face, value);
+            ok = functional_of(face)->view ? tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s that changes the size of a view", op->name) != NULL
+                                           : tp_fake_take_geometry(face, value);
         if (!ok)
             tp_tensor_unref(value);
-        ok = ok && write_value(face, value);
+        ok = ok && write_value((tp_functional *)(void *)m, face, value);
         if (!ok)
             tp_values_unref(made, plain->result_count);
     }
@@ -585,7 +589,7 @@ static bool call_twin(tp_mount *m, const tp_op *op, const tp_value *given, tp_va
         int at = op->functional_map[next++ & 1];
         tp_tensor *value = made[at].tensor;
         made[at] = tp_none();
-        if (!write_value(given[i].tensor, value))
+        if (!write_value((tp_functional *)(void *)m, given[i].tensor, value))
             return tp_call_take_back(twin, made);
     }
     memcpy(result, made, op->result_count * sizeof *result);
@@ -656,10 +660,16 @@ static bool writes(const tp_op *op)
     return false;
 }
 
-static bool trains(const tp_functional *f, const tp_op *op, const tp_value *arg)
+/* Of an op that writes in training only: is this that? */
+static bool in_training(const tp_op *op, const tp_value *arg)
 {
     int training = tp_op_arg_index(op, "training");
-    if (!op->functional_twin || (training >= 0 && !tp_as_bool(arg[training])))
+    return training < 0 || tp_as_bool(arg[training]);
+}
+
+static bool trains(const tp_functional *f, const tp_op *op, const tp_value *arg)
+{
+    if (!op->functional_twin || !in_training(op, arg))
         return false;
     for (int i = 0; i < op->arg_count; i++)
         if (((op->hidden_writes >> i & 1) || op->arg[i].written) && !is_wrapper(f, arg[i]))
@@ -669,7 +679,7 @@ static bool trains(const tp_functional *f, const tp_op *op, const tp_value *arg)
 
 static bool opens(const tp_mount *m, const tp_op *op)
 {
-    if (op->kind != TP_LIKE_COMPOSITE || !op->open)
+    if (op->kind != TP_LIKE_COMPOSITE || !op->open || op->graphs)
         return false;
     if (m->layer != TP_LAYER_TRACE_P || (op->flags & TP_OP_ALIAS_MAYBE) || op->hidden_writes)
         return true;
@@ -685,20 +695,33 @@ static bool open_here(const tp_op *op, const tp_value *arg, tp_value *result, vo
     return tp_call_open(op, arg, result);
 }
 
+/* Does the op write a tensor from outside the function that is being traced? */
+static bool writes_outside(const tp_functional *f, const tp_op *op, const tp_value *arg)
+{
+    for (int i = 0; i < op->arg_count; i++)
+        if ((op->arg[i].written || (op->hidden_writes >> i & 1)) && is_wrapper(f, arg[i]) && functional_of(arg[i].tensor)->state->depth < f->depth)
+            return true;
+    return false;
+}
+
 static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result)
 {
-    const tp_functional *f = (tp_functional *)(void *)m;
+    tp_functional *f = (tp_functional *)(void *)m;
     char name[128];
+    if (op->graphs)
+        return tp_functional_graphs(f, op, arg, result);
+    if (f->depth && writes_outside(f, op, arg))
+        return tp_fail(TP_ERR_RUNTIME, "%s might be modifying the input!", f->function);
     if (opens(m, op))
         return tp_mount_reopen(m, open_here, op, arg, result, NULL);
     if (trains(f, op, arg))
         return call_twin(m, op, arg, result);
-    if (writes(op)) {
+    if (writes(op) && (!op->functional_twin || in_training(op, arg))) {
         int can = check_written(f, op, arg);
         if (can <= 0)
             return can == 0 && tp_mount_next(m, op, arg, result);
         if (op == &tp_op_set__source_Tensor)
-            return call_set(op, arg, result);
+            return call_set(f, op, arg, result);
         const tp_op *plain = variant_of(op);
         if (!plain || op->kind == TP_LIKE_METADATA)
             return tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s has no functional variant", tp_op_full_name(op, name));
@@ -726,6 +749,8 @@ tp_functional *tp_functional_new(void)
 
 void tp_functional_free(tp_functional *f)
 {
+    if (f)
+        tp_array_fini(&f->held);
     tp_free(f);
 }
 
@@ -741,7 +766,7 @@ void tp_functional_leave(tp_functional *f)
 
 tp_tensor *tp_functional_value(tp_functional *f, tp_tensor *t)
 {
-    tp_tensor *value = tp_is_functional(f, t) ? current(functional_of(t)) : t;
+    tp_tensor *value = tp_is_functional(f, t) ? current(f, functional_of(t)) : t;
     return value ? tp_tensor_ref(value) : NULL;
 }
 
@@ -766,6 +791,11 @@ bool tp_functional_unwrap(tp_functional *f, tp_value v, tp_value *out)
     else if (l)
         tp_value_unref(tp_of_list(l));
     return ok;
+}
+
+uint32_t tp_functional_depth(const tp_tensor *wrapper)
+{
+    return functional_of(wrapper)->state->depth;
 }
 
 tp_functional_changes tp_functional_changes_of(const tp_functional *f, const tp_tensor *wrapper)

@@ -77,6 +77,11 @@ tp_grad_level *tp_grad_level_new(void)
     return l;
 }
 
+tp_grad_level *tp_grad_level_at(tp_mount *m)
+{
+    return m && m->call == level_call ? (tp_grad_level *)(void *)m : NULL;
+}
+
 void tp_grad_level_free(tp_grad_level *l)
 {
     tp_free(l);

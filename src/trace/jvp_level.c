@@ -16,7 +16,7 @@ struct tp_jvp_level {
     bool     closed, paused;
 };
 
-enum { MOST_RESULTS = 16 };
+enum { MOST_RESULTS = 64 };       /* as many as a schema may have */
 
 static bool level_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result);
 

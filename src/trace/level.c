@@ -52,7 +52,7 @@ static bool bottom_call(tp_mount *m, const tp_op *op, const tp_value *face, tp_v
     const bottom *b = (bottom *)(void *)m;
     uint32_t allowed = tp_self.allowed, active = tp_self.active;
     bool mode = tp_self.grad_mode;
-    tp_self.allowed = b->allowed;
+    tp_self.allowed = b->allowed & ~TP_LAYER_BIT(TP_LAYER_AUTOCAST);       /* the casts were made above this level's tape */
     tp_self.active = b->active;
     tp_self.grad_mode = mode && b->level->outer_mode;
     bool ok = b->below(b->level, op, face, result);
@@ -66,8 +66,8 @@ bool tp_level_tape(tp_level *l, tp_level_below *below, const tp_op *op, const tp
 {
     bottom b = { .mount = { .call = bottom_call }, .level = l, .below = below, .allowed = tp_self.allowed, .active = tp_self.active };
     tp_mount_push(&b.mount, TP_LAYER_TRACE_R);
-    tp_self.allowed = TP_LAYER_BIT(TP_LAYER_GRAD) | TP_LAYER_BIT(TP_LAYER_TRACE_R);
-    tp_self.active = TP_LAYER_BIT(TP_LAYER_TRACE_R) | TP_LAYER_BIT(TP_LAYER_GRAD);
+    uint32_t autocast = b.allowed & b.active & TP_LAYER_BIT(TP_LAYER_AUTOCAST);
+    tp_self.allowed = tp_self.active = autocast | TP_LAYER_BIT(TP_LAYER_GRAD) | TP_LAYER_BIT(TP_LAYER_TRACE_R);
     bool ok = tp_call(op, face, result);
     tp_self.allowed = b.allowed;
     tp_mount_pop(&b.mount);
@@ -118,6 +118,22 @@ tp_wrapped *tp_wrapped_at(const tp_level *l, const tp_tensor *t)
 {
     tp_wrapped *w = t->extra;
     return w && w->attached.free == wrapped_free && w->level == l->id ? w : NULL;
+}
+
+tp_level *tp_level_of(const tp_tensor *t, int *number)
+{
+    const tp_wrapped *w = t->extra;
+    tp_level *found = NULL;
+    int count = 0;
+    if (!w || w->attached.free != wrapped_free)
+        return NULL;
+    for (tp_mount *m = tp_self.transforms; m; m = m->outer) {
+        count += found != NULL;
+        if (!found && ((tp_level *)(void *)m)->id == w->level)
+            found = (tp_level *)(void *)m;
+    }
+    *number = count + 1;
+    return found;
 }
 
 tp_tensor *tp_level_wrap(const tp_level *l, tp_tensor *face, tp_tensor *inner, tp_tensor *tangent)

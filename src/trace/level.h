@@ -36,10 +36,12 @@ TP_API void tp_level_init(tp_level *l, tp_level_call *call);
 TP_API void tp_level_enter(tp_level *l);
 TP_API void tp_level_leave(tp_level *l);                /* grad mode is again what it was when the level was entered */
 
+/* The entered level that t is a wrapper of, and its number (1: the outermost); NULL: none. */
+TP_API tp_level *tp_level_of(const tp_tensor *t, int *number);
 /* What t stands for at this level; NULL: it is no wrapper of this level. Borrowed. */
 TP_API tp_wrapped *tp_wrapped_at(const tp_level *l, const tp_tensor *t);
-/* Makes `face` (taken, also on failure; of the shape that is to be seen) a wrapper of `inner`; NULL: an error is set. */
-TP_API TP_CHECK tp_tensor *tp_level_wrap(const tp_level *l, tp_tensor *face, tp_tensor *inner, tp_tensor *tangent);
+/* Makes `shown` (taken, also on failure; of the shape that is to be seen) a wrapper of `inner`; NULL: an error is set. */
+TP_API TP_CHECK tp_tensor *tp_level_wrap(const tp_level *l, tp_tensor *shown, tp_tensor *inner, tp_tensor *tangent);
 /* Counted: what t stands for, itself when it is no wrapper of this level. */
 TP_API tp_tensor *tp_level_unwrap(const tp_level *l, tp_tensor *t);
 
@@ -52,10 +54,10 @@ TP_API TP_CHECK bool tp_level_open(tp_level *l, const tp_op *op, const tp_value 
 TP_API TP_CHECK bool tp_level_check_written(const tp_level *l, const tp_op *op, const tp_value *arg);
 /* Sends a call on wrappers through autograd, which records on them; `below` has it afterwards, as if at the level itself, and
  * goes on with tp_mount_next. */
-typedef bool tp_level_below(tp_level *l, const tp_op *op, const tp_value *face, tp_value *result);
-TP_API TP_CHECK bool tp_level_tape(tp_level *l, tp_level_below *below, const tp_op *op, const tp_value *face, tp_value *result);
+typedef bool tp_level_below(tp_level *l, const tp_op *op, const tp_value *given, tp_value *result);
+TP_API TP_CHECK bool tp_level_tape(tp_level *l, tp_level_below *below, const tp_op *op, const tp_value *given, tp_value *result);
 /* A result that is the inner tensor of an argument is that argument (in-place ops, .contiguous()): the argument's place and, in
- * *face, the counted wrapper, which has taken the geometry of its inner tensor; -1: it is none of them, -2: an error is set. */
-TP_API TP_CHECK int tp_level_find(const tp_level *l, const tp_op *op, const tp_value *arg, const tp_tensor *inner, tp_tensor **face);
+ * *shown, the counted wrapper, which has taken the geometry of its inner tensor; -1: it is none of them, -2: an error is set. */
+TP_API TP_CHECK int tp_level_find(const tp_level *l, const tp_op *op, const tp_value *arg, const tp_tensor *inner, tp_tensor **shown);
 
 #endif

@@ -30,12 +30,14 @@ typedef struct tp_record_host {
     int (*decompose)(void *context, const tp_op *op, const tp_value *arg, tp_value *result);
     bool (*is_parameter)(void *context, const tp_tensor *t);
     tp_origin *(*origin)(void *context);        /* of the node being made, counted; NULL: none */
+    bool keeps_names;                   /* graphs of functions call their inputs as the operands are called, not arg0_1 … */
 } tp_record_host;
 
 TP_API TP_CHECK tp_recorder *tp_recorder_new(const tp_record_host *host);      /* host: copied, may be NULL */
 TP_API void tp_recorder_free(tp_recorder *r);                                  /* NULL is fine; must not be entered */
 TP_API void tp_recorder_enter(tp_recorder *r, tp_layer_id layer);              /* TP_LAYER_TRACE_R or _P */
 TP_API void tp_recorder_leave(tp_recorder *r);                                 /* must be the innermost there */
+TP_API const tp_record_host *tp_recorder_host(const tp_recorder *r);           /* borrowed */
 TP_API tp_graph *tp_recorder_graph(const tp_recorder *r);                      /* borrowed */
 
 /* A placeholder that starts as `name`; a tensor among the inputs is known by it from now on. */
@@ -47,8 +49,14 @@ TP_API TP_CHECK tp_node *tp_record_output(tp_recorder *r, tp_value lowered);   /
 TP_API tp_node *tp_record_node_of(const tp_recorder *r, const tp_tensor *t);
 /* From now on the tensor is what this node yields. */
 TP_API TP_CHECK bool tp_record_track(tp_recorder *r, tp_tensor *t, tp_node *n);
+/* Is a tensor of a Python class (its key is DISPATCH) among the arguments a value of the trace? Such a call is recorded whole.
+ * `r` NULL: of the recorder at R that has the next call, if there is one. */
+TP_API bool tp_record_holds(const tp_op *op, const tp_value *arg, const tp_recorder *r);
 /* A snapshot of what a value is, for a node's fact: fake tensors without history. Owned. */
 TP_API TP_CHECK bool tp_record_fact(tp_value v, tp_value *out);
+
+/* Before the output: what was declared of numbers read from tensors, as nodes that assert it (record_asserts.c). */
+TP_API TP_CHECK bool tp_record_asserts(tp_recorder *r);
 
 TP_API size_t tp_recorder_constant_count(const tp_recorder *r);
 TP_API tp_tensor *tp_recorder_constant(const tp_recorder *r, size_t i, const char **name);     /* both borrowed */

@@ -37,6 +37,10 @@ static const struct known { const char *kind, *op, *reason; } known[] = {
     { "gradients", "aten::linalg_cond", "PyTorch writes to the inverse that it needs" },
     { "gradients", "aten::linalg_cond.p_str", "PyTorch writes to the inverse that it needs" },
     { "gradients", "aten::linalg_eigvalsh", "one triangle is read" },
+    { "gradients", "aten::as_strided_scatter", "PyTorch's: that of the elements which are overwritten" },
+    { "gradients", "aten::ctc_loss.IntList", "that of log probabilities whose exponentials sum to 1" },
+    { "gradients", "aten::ldexp.Tensor", "PyTorch's: 2 to a negative integer is 0 in the gradient" },
+    { "gradients", "aten::log_sigmoid_backward", "the buffer is a function of self" },
     { "gradients", "aten::linalg_qr", "not without Q, nor for all of a tall one's columns" },
     { "gradients", "aten::qr", "not for all of a tall one's columns" },
     { "tangents", "aten::_cdist_forward", "PyTorch has no rule either" },
@@ -44,16 +48,20 @@ static const struct known { const char *kind, *op, *reason; } known[] = {
     { "tangents", "aten::_pdist_forward", "PyTorch has no rule either" },
     { "tangents", "aten::_scaled_dot_product_flash_attention_for_cpu", "PyTorch has no rule either" },
     { "tangents", "aten::_weight_norm_interface", "by design no gradient flows from the norms" },
+    { "tangents", "aten::as_strided_scatter", "PyTorch's gradient of what is overwritten is not zero" },
     { "tangents", "aten::cdist", "PyTorch has no rule either" },
     { "tangents", "aten::cholesky", "PyTorch has no rule either" },
     { "tangents", "aten::cholesky_inverse", "one triangle is read" },
     { "tangents", "aten::cholesky_solve", "one triangle is read" },
+    { "tangents", "aten::ctc_loss.IntList", "PyTorch has no rule either" },
     { "tangents", "aten::embedding", "by design the row of padding_idx gets no gradient" },
     { "tangents", "aten::geqrf", "PyTorch has no rule either" },
     { "tangents", "aten::grid_sampler", "PyTorch has no rule either" },
     { "tangents", "aten::grid_sampler_2d", "PyTorch has no rule either" },
     { "tangents", "aten::grid_sampler_3d", "PyTorch has no rule either" },
     { "tangents", "aten::index_reduce_", "PyTorch has no rule either" },
+    { "tangents", "aten::ldexp.Tensor", "PyTorch's gradient is a power of integers" },
+    { "tangents", "aten::log_sigmoid_backward", "the buffer is taken for what self makes it" },
     { "tangents", "aten::linalg_cholesky", "one triangle is read" },
     { "tangents", "aten::linalg_cholesky_ex", "one triangle is read" },
     { "tangents", "aten::linalg_eigvalsh", "one triangle is read" },
@@ -499,9 +507,10 @@ static void check_opening(tp_tally *t, const tp_sample_style *style)
 /* ---- tests ---- */
 
 static const tp_sample_style layouts[] = {
-    { TP_DTYPE_NONE, TP_SAMPLE_PLAIN, 1, 0, 0 }, { TP_DTYPE_NONE, TP_SAMPLE_TRANSPOSED, 1, 0, 0 }, { TP_DTYPE_NONE, TP_SAMPLE_STRIDED, 1, 0, 0 },
-    { TP_DTYPE_NONE, TP_SAMPLE_BROADCAST, 1, 0, 0 }, { TP_f64, TP_SAMPLE_PLAIN, 1, 0, 0 }, { TP_bf16, TP_SAMPLE_PLAIN, 1, 0, 0 },
-    { TP_f16, TP_SAMPLE_TRANSPOSED, 1, 0, 0 },
+    { .dtype = TP_DTYPE_NONE, .layout = TP_SAMPLE_PLAIN, .grow = 1 }, { .dtype = TP_DTYPE_NONE, .layout = TP_SAMPLE_TRANSPOSED, .grow = 1 },
+    { .dtype = TP_DTYPE_NONE, .layout = TP_SAMPLE_STRIDED, .grow = 1 }, { .dtype = TP_DTYPE_NONE, .layout = TP_SAMPLE_BROADCAST, .grow = 1 },
+    { .dtype = TP_f64, .layout = TP_SAMPLE_PLAIN, .grow = 1 }, { .dtype = TP_bf16, .layout = TP_SAMPLE_PLAIN, .grow = 1 },
+    { .dtype = TP_f16, .layout = TP_SAMPLE_TRANSPOSED, .grow = 1 },
 };
 
 TP_TEST(fake_results_are_like_real_ones)
@@ -521,13 +530,13 @@ TP_TEST(variants_compute_what_the_op_does)
 
 TP_TEST(gradients_agree_with_differences)
 {
-    static const tp_sample_style f64 = { TP_f64, TP_SAMPLE_PLAIN, 1, 0, 0 };
+    static const tp_sample_style f64 = { .dtype = TP_f64, .layout = TP_SAMPLE_PLAIN, .grow = 1 };
     run_table("gradients", tp_check_gradient, &f64, 1);
 }
 
 TP_TEST(tangents_agree_with_gradients)
 {
-    static const tp_sample_style f64 = { TP_f64, TP_SAMPLE_PLAIN, 1, 0, 0 };
+    static const tp_sample_style f64 = { .dtype = TP_f64, .layout = TP_SAMPLE_PLAIN, .grow = 1 };
     run_table("tangents", tp_check_tangent, &f64, 1);
 }
 
@@ -539,7 +548,7 @@ TP_TEST(bits_do_not_depend_on_the_machine)
 
 TP_TEST(openings_agree_with_kernels)
 {
-    static const tp_sample_style styles[] = { { TP_DTYPE_NONE, TP_SAMPLE_PLAIN, 1, 0, 0 }, { TP_f64, TP_SAMPLE_PLAIN, 1, 0, 0 } };
+    static const tp_sample_style styles[] = { { .dtype = TP_DTYPE_NONE, .grow = 1 }, { .dtype = TP_f64, .grow = 1 } };
     run_table("openings", check_opening, styles, TP_COUNT(styles));
 }
 
@@ -566,7 +575,7 @@ TP_TEST(batches_agree_with_their_members)
 
 static void check_everything(void *tally)
 {
-    static const tp_sample_style f64 = { TP_f64, TP_SAMPLE_PLAIN, 1, 0, 0 };
+    static const tp_sample_style f64 = { .dtype = TP_f64, .layout = TP_SAMPLE_PLAIN, .grow = 1 };
     tp_tally *t = tally;
     tp_check_fake(t, &f64);
     tp_check_symbolic(t, &f64);
@@ -574,6 +583,7 @@ static void check_everything(void *tally)
     tp_check_backward(t, &f64);
     tp_check_forward(t, &f64);
     check_opening(t, &f64);
+    tp_check_vmap(t, &f64);
     tp_error_clear();
 }
 
@@ -594,6 +604,6 @@ TP_TEST(every_op_cleans_up)
 }
 
 TP_TEST_MAIN(TP_IN_PARTS(fake_results_are_like_real_ones), TP_IN_PARTS(expressions_hold_at_other_sizes),
-             TP_IN_PARTS(variants_compute_what_the_op_does), TP_IN_PARTS(gradients_agree_with_differences), TP_IN_PARTS(tangents_agree_with_gradients),
-             TP_IN_PARTS(bits_do_not_depend_on_the_machine), TP_IN_PARTS(openings_agree_with_kernels),
-             TP_IN_PARTS(batches_agree_with_their_members), TP_IN_PARTS(every_op_cleans_up))
+             TP_IN_PARTS(variants_compute_what_the_op_does), TP_IN_PARTS(gradients_agree_with_differences),
+             TP_IN_PARTS(tangents_agree_with_gradients), TP_IN_PARTS(bits_do_not_depend_on_the_machine),
+             TP_IN_PARTS(openings_agree_with_kernels), TP_IN_PARTS(batches_agree_with_their_members), TP_IN_PARTS(every_op_cleans_up))

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tensor/generator.h"
+#include "trace/fake.h"
 #include "trace/table.h"
 #include "trace/vmap_level.h"
 
@@ -137,10 +138,10 @@ static bool make_arguments(const tp_tally *t, const tp_sample_style *style, uint
 /* Refused as PyTorch refuses it, whatever the members do. */
 static bool is_refusal(const char *text)
 {
-    return strstr(text, "dynamic shape") || strstr(text, "We do") || strstr(text, "is not possible because there exists a Tensor `other`") ||
+    return strstr(text, "dynamic shape") || strstr(text, "We don't support") || strstr(text, "is not possible because there exists a Tensor `other`") ||
            strstr(text, "out= or view ops") || strstr(text, "same randomness with a batched") || strstr(text, "data-dependent control flow") ||
            strstr(text, "We could not generate a fallback") || strstr(text, "Attempted to vmap over `mask`") || strstr(text, "isn't supported yet") ||
-           strstr(text, "Batch norm got a batched tensor") || strstr(text, "not possible to do in-place");
+           strstr(text, "Batch norm got a batched tensor") || strstr(text, "we do not yet support");
 }
 
 static tp_tensor *plain(const tp_vmap_level *l, tp_tensor *t, int k)
@@ -173,44 +174,104 @@ static double tolerance_of(const tp_outcome *o)
     return tolerance;
 }
 
-static void compare_mask(tp_tally *t, const tp_sample_style *style, uint64_t mask, bool first, tp_randomness randomness)
+/* One call: which op (the one looked at, or its form in place or without writing), on which batches. */
+typedef struct batch_call {
+    const tp_op *op;
+    uint64_t mask;              /* of the arguments with a batch */
+    bool     first;             /* of a list only the first */
+    tp_randomness randomness;
+    char     what[96];
+} batch_call;
+
+static void call_batch(const batch_call *c, tp_vmap_level *l, const tp_value *arg, tp_outcome *out)
 {
-    tp_value arg[TP_SAMPLES_ARGS], one[TP_SAMPLES_ARGS];
-    tp_outcome whole, member;
-    char what[64];
-    bool random = t->op->flags & TP_OP_RNG;
-    tp_vmap_level *l = tp_vmap_level_new(tp_sym_int(MEMBERS), randomness);
-    if (!l)
+    tp_generator_set_seed(tp_generator_default(), SEED);
+    tp_vmap_level_enter(l);
+    tp_outcome_call(out, c->op, arg, tp_call);
+    tp_vmap_level_leave(l);
+}
+
+/* The k-th member by itself; false: it is refused. */
+static bool compare_member(tp_tally *t, const tp_sample_style *style, const batch_call *c, const tp_vmap_level *l, const tp_value *arg,
+                           const tp_outcome *whole, int k)
+{
+    tp_value one[TP_SAMPLES_ARGS];
+    tp_outcome member;
+    bool random = c->op->flags & TP_OP_RNG;
+    if (!make_arguments(t, style, c->mask, c->first, make_scaled, &k, one))
+        return false;
+    tp_generator_set_seed(tp_generator_default(), SEED);
+    tp_outcome_call(&member, c->op, one, tp_call);
+    bool ok = member.ok;
+    if (ok && !whole->ok && !is_refusal(whole->text))
+        tp_tally_fail(t, "%s: fails: %s", c->what, whole->text);
+    if (ok && whole->ok && member.count != whole->count)
+        tp_tally_fail(t, "%s: %d results, the member has %d", c->what, whole->count, member.count);
+    for (int i = 0; ok && whole->ok && i < member.count && i < whole->count; i++) {
+        if (!whole->tensor[i] != !member.tensor[i])
+            tp_tally_fail(t, "%s: only one has result %d", c->what, i);
+        else if (whole->tensor[i] && (!random || c->randomness == TP_RANDOM_SAME))
+            compare(t, l, whole->tensor[i], member.tensor[i], k, c->what, tolerance_of(&member));
+    }
+    if (ok && whole->ok && c->op->variant == TP_INPLACE && arg[0].tag == TP_TENSOR && !random)
+        compare(t, l, arg[0].tensor, one[0].tensor, k, "written", tolerance_of(&member));
+    tp_outcome_fini(&member);
+    tp_values_unref(one, t->op->arg_count);
+    return ok;
+}
+
+static tp_tensor *make_fake(tp_tensor *t, const void *unused)
+{
+    (void)unused;
+    return tp_is_fake(t) ? tp_tensor_ref(t) : tp_fake_of(t);
+}
+
+static tp_tensor *make_fake_wrapper(tp_tensor *t, const void *level)
+{
+    tp_tensor *batch = batch_of(t), *fake = batch ? tp_fake_of(batch) : NULL, *w = fake ? tp_vmap_level_wrap(level, fake, 0) : NULL;
+    tp_tensor_unref(batch);
+    tp_tensor_unref(fake);
+    return w;
+}
+
+/* Batches without data: the same types and sizes come out. */
+static void compare_fake(tp_tally *t, const tp_sample_style *style, const batch_call *c, tp_vmap_level *l, const tp_outcome *real)
+{
+    tp_value arg[TP_SAMPLES_ARGS];
+    tp_outcome fake;
+    tp_fake_mode mode = { .allow_fallback = true };
+    if (!real->ok || !make_arguments(t, style, c->mask, c->first, make_fake_wrapper, l, arg))
         return;
-    if (make_arguments(t, style, mask, first, make_wrapper, l, arg)) {
-        tp_generator_set_seed(tp_generator_default(), SEED);
-        tp_vmap_level_enter(l);
-        tp_outcome_call(&whole, t->op, arg, tp_call);
-        tp_vmap_level_leave(l);
-        snprintf(what, sizeof what, "batched %#llx%s", (unsigned long long)mask, first ? ", first of the list" : "");
-        for (int k = 0; k < MEMBERS; k++) {
-            if (!make_arguments(t, style, mask, first, make_scaled, &k, one))
-                break;
-            tp_generator_set_seed(tp_generator_default(), SEED);
-            tp_outcome_call(&member, t->op, one, tp_call);
-            if (member.ok && !whole.ok && !is_refusal(whole.text))
-                tp_tally_fail(t, "%s: fails: %s", what, whole.text);
-            if (member.ok && whole.ok && member.count != whole.count)
-                tp_tally_fail(t, "%s: %d results, the member has %d", what, whole.count, member.count);
-            for (int i = 0; member.ok && whole.ok && i < member.count && i < whole.count; i++) {
-                if (!whole.tensor[i] != !member.tensor[i])
-                    tp_tally_fail(t, "%s: only one has result %d", what, i);
-                else if (whole.tensor[i] && (!random || randomness == TP_RANDOM_SAME))
-                    compare(t, l, whole.tensor[i], member.tensor[i], k, what, tolerance_of(&member));
-            }
-            if (member.ok && whole.ok && t->op->variant == TP_INPLACE && arg[0].tag == TP_TENSOR && !random)
-                compare(t, l, arg[0].tensor, one[0].tensor, k, "written", tolerance_of(&member));
-            bool failed = !member.ok;
-            tp_outcome_fini(&member);
-            tp_values_unref(one, t->op->arg_count);
-            if (failed)
-                break;
+    bool ok = true;
+    for (int i = 0; ok && i < t->op->arg_count; i++)
+        ok = replace(&arg[i], false, make_fake, NULL);
+    if (ok) {
+        tp_fake_enter(&mode);
+        call_batch(c, l, arg, &fake);
+        tp_fake_leave(&mode);
+        if (!fake.ok && !strstr(fake.text, "data-dependent") && !strstr(fake.text, "DataDependent") && !strstr(fake.text, "dynamic"))
+            tp_tally_fail(t, "%s, fake: fails: %s", c->what, fake.text);
+        for (int i = 0; fake.ok && i < fake.count && i < real->count; i++) {
+            const tp_tensor *a = fake.tensor[i], *b = real->tensor[i];
+            if (a && b && (a->dtype != b->dtype || a->ndim != b->ndim || memcmp(a->size, b->size, (size_t)a->ndim * sizeof *a->size) != 0))
+                tp_tally_fail(t, "%s, fake: another type or size of result %d", c->what, i);
         }
+        tp_outcome_fini(&fake);
+    }
+    tp_values_unref(arg, t->op->arg_count);
+}
+
+static void compare_call(tp_tally *t, const tp_sample_style *style, batch_call c)
+{
+    tp_value arg[TP_SAMPLES_ARGS];
+    tp_outcome whole;
+    tp_vmap_level *l = tp_vmap_level_new(tp_sym_int(MEMBERS), c.randomness);
+    snprintf(c.what, sizeof c.what, "%s, batched %#llx%s", c.op->name, (unsigned long long)c.mask, c.first ? ", first of the list" : "");
+    if (l && make_arguments(t, style, c.mask, c.first, make_wrapper, l, arg)) {
+        call_batch(&c, l, arg, &whole);
+        for (int k = 0; k < MEMBERS && compare_member(t, style, &c, l, arg, &whole, k); k++) {}
+        if (!(c.op->flags & TP_OP_SYNC))
+            compare_fake(t, style, &c, l, &whole);
         tp_outcome_fini(&whole);
         tp_values_unref(arg, t->op->arg_count);
     }
@@ -222,6 +283,8 @@ void tp_check_vmap(tp_tally *t, const tp_sample_style *style)
 {
     tp_value arg[TP_SAMPLES_ARGS];
     uint64_t all = 0, lists = 0;
+    bool random = t->op->flags & TP_OP_RNG;
+    const tp_op *forms[] = { t->op, t->op->inplace, t->op->variant == TP_INPLACE ? t->op->functional : NULL };
     if (!tp_samples_make(t->op, t->sample, style, arg))
         return;
     for (int i = 0; i < t->op->arg_count; i++)
@@ -230,12 +293,12 @@ void tp_check_vmap(tp_tally *t, const tp_sample_style *style)
             lists |= (uint64_t)(arg[i].tag == TP_LIST) << i;
         }
     tp_values_unref(arg, t->op->arg_count);
-    bool random = t->op->flags & TP_OP_RNG;
-    for (tp_randomness r = random ? TP_RANDOM_DIFFERENT : TP_RANDOM_ERROR; r <= (random ? TP_RANDOM_SAME : TP_RANDOM_ERROR); r++) {
-        for (int i = 0; i < t->op->arg_count; i++)
-            if (all >> i & 1)
-                compare_mask(t, style, 1ull << i, lists >> i & 1, r);
-        if (all & (all - 1) || lists)
-            compare_mask(t, style, all, false, r);
-    }
+    for (size_t f = 0; f < TP_COUNT(forms); f++)
+        for (tp_randomness r = random ? TP_RANDOM_DIFFERENT : TP_RANDOM_ERROR; forms[f] && r <= (random ? TP_RANDOM_SAME : TP_RANDOM_ERROR); r++) {
+            for (int i = 0; i < t->op->arg_count; i++)
+                if (all >> i & 1)
+                    compare_call(t, style, (batch_call){ .op = forms[f], .mask = 1ull << i, .first = lists >> i & 1, .randomness = r });
+            if (all & (all - 1) || lists)
+                compare_call(t, style, (batch_call){ .op = forms[f], .mask = all, .randomness = r });
+        }
 }

@@ -231,6 +231,32 @@ tp_vmap_level *tp_vmap_level_new(tp_sym size, tp_randomness randomness)
     return l;
 }
 
+tp_vmap_level *tp_vmap_level_at(tp_mount *m)
+{
+    return m && m->call == level_call ? (tp_vmap_level *)(void *)m : NULL;
+}
+
+tp_sym tp_vmap_level_size(const tp_vmap_level *l)
+{
+    return l->size;
+}
+
+tp_randomness tp_vmap_level_randomness(const tp_vmap_level *l)
+{
+    return (tp_randomness)l->randomness;
+}
+
+bool tp_is_batched(const tp_tensor *t)
+{
+    int number;
+    for (tp_level *l = tp_level_of(t, &number); l; l = tp_level_of(t, &number)) {
+        if (tp_vmap_level_at(&l->mount))
+            return true;
+        t = tp_wrapped_at(l, t)->inner;
+    }
+    return false;
+}
+
 void tp_vmap_level_free(tp_vmap_level *l)
 {
     tp_free(l);

@@ -29,6 +29,11 @@ TP_API void tp_vmap_level_leave(tp_vmap_level *l);
 TP_API TP_CHECK tp_tensor *tp_vmap_level_wrap(const tp_vmap_level *l, tp_tensor *t, int64_t dim);
 /* Counted: what t stands for, batch along `dim`; a tensor that is no wrapper of this level is repeated for all members. */
 TP_API TP_CHECK tp_tensor *tp_vmap_level_unwrap(const tp_vmap_level *l, tp_tensor *t, int64_t dim);
+/* Is this mount a level of vmap? NULL: it is not. */
+TP_API tp_vmap_level *tp_vmap_level_at(tp_mount *m);
+TP_API tp_sym tp_vmap_level_size(const tp_vmap_level *l);
+TP_API tp_randomness tp_vmap_level_randomness(const tp_vmap_level *l);
+TP_API bool tp_is_batched(const tp_tensor *t);          /* t, or what it stands for, is a wrapper of an entered level of vmap */
 TP_API bool tp_vmap_level_has(const tp_vmap_level *l, const tp_tensor *t);      /* is it a wrapper of this level? */
 
 #endif

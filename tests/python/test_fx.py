@@ -447,7 +447,7 @@ def test_graph_module_copies_and_pickles():
     x = torch.randn(2, 3)
     for again in (copy.deepcopy(traced), pickle.loads(pickle.dumps(traced))):
         assert again.code == traced.code and torch.equal(again(x)[0], traced(x)[0]) and again.graph is not traced.graph
-        assert again.graph.owning_module is again and type(again).__name__ == "Block"
+        assert again.graph.owning_module is again and type(again).__name__ == "GraphModule"
         assert [n for n, _ in again.named_buffers()] == ["shift"] and again.scale is not traced.scale
 
 
@@ -481,11 +481,11 @@ READABLE = '''class GraphModule(torch.nn.Module):
     def forward(self, x: "f32[2, 3]"):
         # No stacktrace found for following nodes
         t: "f32[3, 2]" = x.t();  x = None
-        
+
         # File: model.py:16 in forward, code: return t + 1
         add: "f32[3, 2]" = t + 1;  t = None
         return (add,)
-        '''
+'''
 
 
 def test_print_readable():
@@ -608,12 +608,12 @@ def test_get_attr_warns():
 TREES = '''class GraphModule(torch.nn.Module):
     def forward(self, x, y):
         x_k: "f32[2, 3]"; y_0: "f32[2]"; 
-    
+
         x_k, y_0, = fx_pytree.tree_flatten_spec(([x], {'y':y}), self._in_spec)
         # No stacktrace found for following nodes
         add = torch.add(x_k, 1);  x_k = None
         return pytree.tree_unflatten((add, y_0), self._out_spec)
-        '''
+'''
 
 
 def test_trees_of_inputs():
@@ -698,3 +698,14 @@ def test_constants_go_where_assigning_would_put_them():
     graph.output(graph.get_attr("training"))
     with pytest.raises(KeyError, match="attribute 'training' already exists"):
         fx.GraphModule({"training": torch.ones(1)}, graph)
+
+
+def test_a_module_may_wrap_its_call():
+    class Wrapped(nn.Module):
+        def __call__(self, *args, **kwargs):
+            return super().__call__(*args, **kwargs) + 1
+
+        def forward(self, *args, k=0):
+            return sum(args) + k
+    module = Wrapped()
+    assert module() == 1 and module(1, 2) == 4 and module(*range(20), k=5) == sum(range(20)) + 6

@@ -809,6 +809,35 @@ def test_conversions():
     assert m.eval().second[1].training is False and m.train().second[1].training is True
 
 
+def test_train_is_asked_of_whoever_overrides_it():
+    heard = []
+
+    class Frozen(nn.Linear):
+        def train(self, mode=True):
+            heard.append(mode)
+            return super().train(False)
+
+    class Told(nn.Module):
+        def __setattr__(self, name, value):
+            if name == "training":
+                heard.append("set")
+            super().__setattr__(name, value)
+
+    class Hiding(nn.Module):
+        def children(self):
+            yield self.shown
+
+    twice = Frozen(2, 2)
+    hiding = Hiding()
+    hiding.shown, hiding.other = nn.ReLU(), nn.ReLU()
+    m = nn.Sequential(twice, twice, nn.Sequential(nn.ReLU(), Told()), hiding, None)
+    m[2][0].train = lambda mode: heard.append("own")
+    heard.clear()
+    assert m.eval() is m and heard == [False, "own", "set"] and not m[2].training and m[2][0].training
+    assert not hiding.shown.training and hiding.other.training
+    assert m.train().training and not twice.training and hiding.shown.training
+
+
 def test_zero_grad():
     m = nn.Linear(2, 2)
     m(torch.ones(1, 2)).sum().backward()

@@ -238,6 +238,14 @@ class Backward(Tensors):
             return Val("bool", f"tp_dtype_is_complex(tp_dtype_read({self.save('DTYPE', i)}))")
         return super().attr_of_tensor(node, of)
 
+    def attr_of_tensors(self, node, of):
+        """Of a list of tensors, a list of the sizes of each."""
+        i = getattr(of, "saved", None)
+        if i is None or node.name != "sizes":
+            return super().attr_of_tensors(node, of)
+        box = self.save("SIZES", i)
+        return Val("value", box, None, box)
+
     def of_sizes(self, node, box, reader):
         if node.name in ("sizes", "strides"):
             return Lazy("syms", lambda: self.in_prelude(box, node.name), box)
@@ -257,7 +265,7 @@ class Backward(Tensors):
     def to(self, node, of):
         v = self.compile(node.args[0])
         if v.kind == "options" and v.items[0].kind == "value":
-            return self.kept(f"tp_scope_to_dtype(&s, {of.text}, tp_dtype_read({v.items[0].text}))", "cast")
+            return self.kept(f"tp_scope_to_options(&s, {of.text}, tp_dtype_read({v.items[0].text}), {v.items[2].text}.device)", "cast")
         return super().to(node, of)
 
 
@@ -295,6 +303,9 @@ def emit_backward(model, world, symbol):
         mask = sum(1 << i for i in indices if model.schema.args[i].type.base == "Tensor")
         differentiable |= mask
         emit_formula(t, model, names, indices, mask, expr, column)
+    t.formula_mask = differentiable
+    for what, i in [("ARG", model.schema.index(name)) for name in model.keeps] + [key for key in t.saves if key[0] == "RESULT"]:
+        t.save(what, i)         # results are kept whichever gradient is wanted, as PyTorch does
     t.body.add("return tp_scope_end(&s);")
     single = len(model.schema.results) == 1 and not model.schema.results[0].type.is_tensors
     lead = ["if (tp_is_none(b->g[0]))", "    return true;"] if single else []
@@ -464,20 +475,19 @@ def emit_vmap(model, world, symbol):
         if model.kind == "pointwise":
             return "tp_vmap_pointwise", None
         if model.kind in ("reduction", "scan", "rowwise") and dims:
-            return calling("tp_vmap_shift", f"{1 << dims[0]:#x}")
-        if any(e["kind"] == "sync" and e["if"] is None for e in model.effects):
+            several = sum(a.type.is_tensor for a in model.schema.args) > 1
+            return calling("tp_vmap_align" if several else "tp_vmap_shift", f"{1 << dims[0]:#x}")
+        if model.kind != "composite" and any(e["kind"] == "sync" and e["if"] is None for e in model.effects):
             return "tp_vmap_dynamic", None
         return None, None           # the level opens it, or calls it for each member
     d = column.data
-    if d["how"] in ("align", "shift"):
+    if d["how"] in ("align", "fold", "shift"):
         masks = 0
         for word in d.get("names", ()):
             if model.schema.index(word) < 0:
                 raise Mistake(column.where, f"'vmap {d['how']}' names '{word}', which is no argument")
             masks |= 1 << model.schema.index(word)
         return calling(f"tp_vmap_{d['how']}", f"{masks:#x}")
-    if d["how"] == "fold":
-        return calling("tp_vmap_fold", str(model.schema.index(d["names"][0])))
     if d["how"] in ("draw", "loop"):
         return f"tp_vmap_{d['how']}", None
     if d["how"] == "decomp":
@@ -499,7 +509,7 @@ def emit_vmap_formula(model, world, name, node, any_batched):
     t.bound[0]["batch"] = Val("sym", "size")
     keep_results(t, model, t.compile(node), node)
     t.body.add("return tp_scope_end(&s);")
-    lead = ["(void)batched;"] if any_batched else ["if (batched != 1)", "    return tp_vmap_loop(op, arg, batched, size, result);"]
+    lead = ["(void)op, (void)batched, (void)size;"] if any_batched else ["if (batched != 1)", "    return tp_vmap_loop(op, arg, batched, size, result);"]
     return name, make_function(f"static bool {name}{VMAP_HEAD}", t, (), lead)
 
 

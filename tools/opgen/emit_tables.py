@@ -361,6 +361,16 @@ class Tables:
                 raise Mistake(said.where, f"each {said.data['name']}: no argument '{slot or name}'")
         return [f".same_as = &tp_op_{target.symbol}", f".each = (const int8_t[]){{ {', '.join(map(str, places))} }}", ".open = tp_open_each"]
 
+    def graphs_field(self, op):
+        """Which arguments are functions, and what their graphs are called in a graph."""
+        said = op.entry.column("graphs")
+        for name, *_ in said.data["pairs"]:
+            if op.schema.index(name) < 0:
+                raise Mistake(said.where, f"'graphs' names '{name}', which is no argument of {op.schema.full}")
+        items = ", ".join(f"{{ {op.schema.index(name)}, TP_GIVES_{gives.upper()}, {quote(prefix)} }}" for name, prefix, gives in said.data["pairs"])
+        return (f".graphs = &(const tp_graphs){{ .node = {quote(said.data['node'] or op.schema.name)}, .count = {len(said.data['pairs'])}, "
+                f".item = {{ {items} }} }}")
+
     # ---- the struct ----
     def op_struct(self, op, functions):
         """functions: field -> C text, made by the other emitters."""
@@ -391,6 +401,8 @@ class Tables:
             fields += self.each_fields(op)
         if on_copies(op):
             functions = {"open": "tp_open_on_copies"}
+        if model.column("graphs"):
+            fields.append(self.graphs_field(op))
         for field, text in functions.items():
             fields.append(f".{field} = {text}")
         if self.run_name(op) == "tp_run_missing":

@@ -276,7 +276,7 @@ class Tensors(Sizes):
     def to(self, node, of):
         v = self.compile(node.args[0])
         if v.kind == "options":
-            v = v.items[0]
+            return self.kept(f"tp_scope_to_options(&s, {of.text}, {v.items[0].text}, {v.items[2].text})", "cast")
         if v.kind != "dtype":
             self.fail(node, ".to() takes a dtype or options")
         return self.kept(f"tp_scope_to_dtype(&s, {of.text}, {v.text})", "cast")

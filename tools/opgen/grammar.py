@@ -310,7 +310,7 @@ class Parser:
     def column_numbers(self):
         return {"names": self.names()}
 
-    column_nograd = column_wide = column_narrow = column_numbers
+    column_nograd = column_wide = column_narrow = column_keeps = column_numbers
 
     def column_core(self):
         return {}
@@ -406,6 +406,16 @@ class Parser:
             if not self.has(","):
                 return {"twin": twin, "pairs": pairs}
 
+    def column_graphs(self):
+        """graphs true_fn as true_graph, f as body_graph list [in conditional]: functions, what traced ones are called and give."""
+        pairs = []
+        while True:
+            name = self.name()
+            self.need("as")
+            pairs.append((name, self.name(), "list" if self.has("list") else "one" if self.has("one") else "tuple"))
+            if not self.has(","):
+                return {"pairs": pairs, "node": self.name() if self.has("in") else None}
+
     def column_effect(self):
         kind = self.name()
         if kind not in ("rng", "sync", "io"):
@@ -459,7 +469,7 @@ class Parser:
         word = self.peek()
         if word in ("align", "fold", "shift") and self.kind(1) == "name":
             return {"how": self.take(), "names": self.names()}
-        if word in ("align", "decomp", "draw", "loop") and self.at + 1 == len(self.tokens):
+        if word in ("align", "decomp", "draw", "loop", "shift") and self.at + 1 == len(self.tokens):
             return {"how": self.take()}
         if word == "error" and self.kind(1) == "string":
             self.take()

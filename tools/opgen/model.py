@@ -57,7 +57,7 @@ class EntryModel:
         self.exprs, self.decomps, self.traced = [], [], []
         self.grads, self.derivs = [], []
         self.one = {}
-        self.nograd, self.numbers, self.effects, self.tries, self.trace = [], [], [], [], []
+        self.nograd, self.numbers, self.keeps, self.effects, self.tries, self.trace = [], [], [], [], [], []
         for column in entry.columns:
             self.read(column)
         self.settle()
@@ -84,6 +84,8 @@ class EntryModel:
             self.nograd += d["names"]
         elif c.word == "numbers":
             self.numbers += d["names"]
+        elif c.word == "keeps":
+            self.keeps += d["names"]
         elif c.word == "effect":
             self.effects.append(d)
         elif c.word == "try":

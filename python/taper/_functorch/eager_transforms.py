@@ -38,13 +38,13 @@ def vjp(func, *primals, has_aux=False):
 
 
 def jacrev(func, argnums=0, has_aux=False, *, chunk_size=None, _preallocate_and_copy=False):
-    """The Jacobian, a pullback for each element of the output; with has_aux (jacobian, aux)."""
+    """The Jacobian, a pullback over the unit vectors of the output, `chunk_size` at a time; with has_aux (jacobian, aux)."""
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
-        jacobian, *aux = _C._func_jacrev(func, argnums, has_aux, args, kwargs)
+        jacobian, *aux = _C._func_jacrev(func, argnums, has_aux, args, kwargs, chunk_size or 0)
         return (jacobian, aux[0]) if has_aux else jacobian
 
     return wrapper

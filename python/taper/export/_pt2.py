@@ -23,6 +23,7 @@ def save(program, file, extra_files=None):
         held = io.BytesIO()
         serialization.save(program.example_inputs, held)
         examples = held.getvalue()
+    program.graph_module._note_children()
     root = program.module_call_graph[0].signature
     ranges = [(str(symbol), int(bounds.lower), int(bounds.upper)) for symbol, bounds in program.range_constraints.items()
               if str(symbol).isidentifier()]

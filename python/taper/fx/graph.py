@@ -203,8 +203,9 @@ class Graph(_C._FxGraph):
         transform = self._codegen._body_transformer
         if transform is not None:
             head, colon, body = src.partition(":\n")
-            lines = [line[4:] if line.startswith("    ") else line for line in body.splitlines(keepends=True)]
-            src = head + colon + "".join("    " + line for line in transform(lines))
+            lines = [line[4:] if line.startswith("    ") else line for line in body.rstrip(" ").splitlines(keepends=True)]
+            lines = "".join(transform(lines)).splitlines(keepends=True)
+            src = head + colon + "".join("    " + line for line in lines) + "    "
         return PythonCode(src, names)
 
     @contextlib.contextmanager

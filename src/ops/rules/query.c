@@ -1,6 +1,7 @@
 /* query.c - answers about tensors and types that are no tensors: booleans, integers, types. */
 #include "ops/promote.h"
 #include "ops/rules/rules.h"
+#include "sym/env.h"
 
 #define ANSWER(name, value)     \
     TP_HOOK_D(name)             \
@@ -76,34 +77,30 @@ TP_HOOK_D(tp_d_storage_offset) { return integer(tp_d_sym_storage_offset, op, arg
 
 /* ---- claims ---- */
 
-/* Is the number, or the symbolic boolean or integer, other than zero? Guards. */
-static bool holds(tp_value v, bool *out)
-{
-    if (v.tag == TP_SYM)
-        return tp_sym_guard(tp_sym_ne(tp_sym_read(v), tp_sym_int(0)), out);
-    tp_c128 c = tp_scalar_to_complex(tp_as_scalar(v));
-    *out = c.re != 0 || c.im != 0;
-    return true;
-}
-
 TP_HOOK_D(tp_d_assert_scalar)
 {
-    bool held;
     (void)op, (void)result;
-    return holds(arg[0], &held) && (held || tp_fail(TP_ERR_RUNTIME, "%s", arg[1].string->text));
+    if (arg[0].tag == TP_SYM)
+        return tp_sym_assume((tp_sym){ arg[0].sym }, arg[1].string->text);
+    tp_c128 c = tp_scalar_to_complex(tp_as_scalar(arg[0]));
+    return c.re != 0 || c.im != 0 || tp_fail(TP_ERR_RUNTIME, "%s", arg[1].string->text);
+}
+
+/* What is said of a size that is an expression is taken for true from here on. */
+static bool narrow(tp_sym size, int64_t low, int64_t high)
+{
+    size = tp_sym_simplify(size);
+    if (tp_sym_is_symbol(size))
+        return tp_symbol_narrow(size, (tp_range){ low, high });
+    return tp_sym_assume(tp_sym_le(tp_sym_int(low), size), NULL) && tp_sym_assume(tp_sym_le(size, tp_sym_int(high)), NULL);
 }
 
 static bool constrain(tp_value size, int64_t low, int64_t high)
 {
-    bool above, below;
     if (high < low)
         return tp_fail(TP_ERR_RUNTIME, "Max must be greater than or equal to min. Got min=%lld max=%lld", LL(low), LL(high));
-    if (size.tag == TP_SYM) {
-        tp_sym word = tp_sym_read(size);
-        if (!tp_sym_guard(tp_sym_ge(word, tp_sym_int(low)), &above) || !tp_sym_guard(tp_sym_le(word, tp_sym_int(high)), &below))
-            return false;
-        return (above && below) || tp_fail(TP_ERR_RUNTIME, "Invalid value range for a symbolic size between [%lld, %lld].", LL(low), LL(high));
-    }
+    if (size.tag == TP_SYM)
+        return narrow(tp_sym_read(size), low, high);
     int64_t n = (int64_t)tp_scalar_to_complex(tp_as_scalar(size)).re;
     return (low <= n && n <= high) || tp_fail(TP_ERR_RUNTIME, "Invalid value range for %lld between [%lld, %lld].", LL(n), LL(low), LL(high));
 }
@@ -118,5 +115,8 @@ TP_HOOK_D(tp_d_constrain_range)
 TP_HOOK_D(tp_d_constrain_range_for_size)
 {
     (void)op, (void)result;
+    tp_sym size = arg[0].tag == TP_SYM ? tp_sym_simplify(tp_sym_read(arg[0])) : tp_sym_int(0);
+    if (tp_sym_is_symbol(size) && tp_symbol_of(size)->kind == TP_SYMBOL_UNBACKED)
+        tp_symbol_set_size_like(size);
     return constrain(arg[0], tp_is_none(arg[1]) ? 0 : tp_as_int(arg[1]), tp_is_none(arg[2]) ? INT64_MAX : tp_as_int(arg[2]));
 }

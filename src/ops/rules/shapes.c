@@ -15,13 +15,6 @@ TP_HOOK_S(tp_s_broadcast_all)
     return !bad;
 }
 
-/* (tensor): its sizes, in a formula that keeps the tensor for them. */
-TP_HOOK_S(tp_s_whole)
-{
-    *out = tp_syms_sizes(arg[0].tensor);
-    return true;
-}
-
 /* (tensors) */
 TP_HOOK_C(tp_c_vectors)
 {

@@ -23,6 +23,8 @@ def lines_of(file):
 
 
 MAKING, WRITING = lines_of("templates.txt"), lines_of("writes.txt")
+# What no graph can hold: sizes that depend on data, numbers read from tensors, by the program or by a function it calls.
+DATA = re.compile(r"item\(\)|\[\{m\}\]($| \+=)|masked_select|bincount|gaussian_nll_loss|one_hot|cov|combinations")
 
 
 def kind_of(value):
@@ -121,7 +123,7 @@ class Program:
             target = self.made[-1]
         else:
             target = self.rng.choice(made)
-        line, names = self.filled(self.rng.choice(WRITING), target)
+        line, names = self.filled(self.rng.choice(self.writing), target)
         written = self.space[target].untyped_storage().data_ptr()
         if overlaps_itself(self.space[target]) or any(self.space[n].untyped_storage().data_ptr() == written for n in names - {target}):
             raise ValueError
@@ -138,22 +140,24 @@ class Program:
                 f"def program({', '.join(self.leaves)}):\n    {body}\n    return {{{made}}}\n")
 
 
-def grow(seed):
+def grow(seed, captured=False):
+    """The text of a program; captured: one that is all graph."""
     program = Program(seed)
+    making, program.writing = ([line for line in lines if not captured or not DATA.search(line)] for lines in (MAKING, WRITING))
     wanted = program.rng.randint(10, 40)
     for _ in range(20 * wanted):
         if len(program.lines) >= wanted:
             break
         try:
-            program.write() if program.rng.random() < 0.15 else program.keep(program.filled(program.rng.choice(MAKING))[0])
+            program.write() if program.rng.random() < 0.15 else program.keep(program.filled(program.rng.choice(making))[0])
         except Exception:       # refused: another line
             continue
     return program.text()
 
 
 # ---- running ----
-def load(text, dtype):
-    space = {"torch": torch, "F": torch.nn.functional, "D": dtype}
+def load(text, dtype, **more):
+    space = {"torch": torch, "F": torch.nn.functional, "D": dtype, **more}
     exec(text, space)
     return space["inputs"], space["program"]
 
@@ -175,10 +179,24 @@ def gradients_of(values, leaves):
     return torch.autograd.grad(loss, leaves, allow_unused=True) if isinstance(loss, torch.Tensor) else [None] * len(leaves)
 
 
-def run(text, dtype, nudge=0.0):
+def jittered(text):
+    """The program with every line that makes a value followed by one that moves what it made."""
+    return re.sub(r"^    (v\d+) = .*$", r"\g<0>\n    JITTER(\1)", text, flags=re.MULTILINE)
+
+
+def mover(size):
+    noise = torch.Generator().manual_seed(1)
+
+    def move(value):
+        if value.dtype in FLOATS and value._base is None and not overlaps_itself(value):        # unseen by the tape: .data counts its own writes
+            value.data.add_(torch.randn(value.shape, generator=noise, dtype=value.dtype) * size)
+    return move
+
+
+def run(text, dtype, nudge=0.0, jitter=0.0):
     """Every value of the program, and the gradients of its leaves, by name, or the words of the error where there are none: a value that
     backward needs was written to, say."""
-    inputs, program = load(text, dtype)
+    inputs, program = load(jittered(text) if jitter else text, dtype, JITTER=mover(jitter))
     leaves = inputs(dtype, nudge)
     values = program(*leaves)
     given = {name: value.detach().resolve_conj().clone() for name, value in values.items()}

@@ -1,8 +1,8 @@
 """Passes over graphs: classes to subclass, and faces of what src/pass does."""
 import importlib
 
-_MODULES = ("annotate_getitem_nodes", "dialect", "fake_tensor_prop", "graph_drawer", "graph_manipulation", "infra", "operator_support",
-            "param_fetch", "pass_manager", "reinplace", "shape_prop", "split_module", "split_utils", "tools_common", "utils")
+_MODULES = ("dialect", "fake_tensor_prop", "graph_drawer", "graph_manipulation", "infra", "operator_support", "pass_manager", "shape_prop",
+            "split_module", "split_utils", "tools_common", "utils")
 
 
 def __getattr__(name):

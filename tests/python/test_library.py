@@ -1,4 +1,4 @@
-"""Gradients of ops that a program defines: register_autograd, Autograd kernels, composites."""
+"""Ops that a program defines: gradients by register_autograd, Autograd kernels and composites; fake kernels."""
 import pytest
 import taper as torch
 from taper import Tensor
@@ -117,3 +117,25 @@ def test_composites_open_at_autograd(library):
     library.define("pieces(Tensor x) -> Tensor")
     library.impl("pieces", lambda x: x.sin().exp(), "CompositeImplicitAutograd")
     assert torch.ops.gradients.pieces(torch.ones(2, requires_grad=True)).grad_fn.name() == "ExpBackward0"
+
+
+def test_fake_kernels(scaled_sin):
+    from taper._subclasses.fake_tensor import FakeTensorMode
+    from taper.fx.experimental.symbolic_shapes import ShapeEnv
+
+    with FakeTensorMode():
+        with pytest.raises(RuntimeError, match="There was no fake impl registered for <CustomOpDef.gradients::scaled_sin.>"):
+            scaled_sin(torch.ones(3))
+    scaled_sin.register_fake(lambda x, k=2.0: torch.empty_like(x))
+    with FakeTensorMode():
+        assert scaled_sin(torch.ones(3)).shape == (3,)
+    scaled_sin.register_fake(lambda x, k=2.0: x.new_empty(torch.library.get_ctx().new_dynamic_size()))
+    with FakeTensorMode(shape_env=ShapeEnv()):
+        assert str(scaled_sin(torch.ones(3)).shape[0]) == "u0"
+
+
+def test_meta_without_a_kernel(library):
+    library.define("plain(Tensor x) -> Tensor")
+    library.impl("plain", lambda x: x + 1, "CPU")
+    with pytest.raises(NotImplementedError, match="attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel"):
+        torch.ops.gradients.plain(torch.empty(2, device="meta"))
