@@ -104,3 +104,11 @@ def test_complex_tangents_agree_with_differences(name):
     z = torch.randn(3, 3, dtype=torch.complex128).requires_grad_()
     assert torch.autograd.gradcheck(COMPLEX[name], (z,), check_forward_ad=True)
     assert torch.autograd.gradcheck(COMPLEX[name], (z,), check_forward_ad=True, fast_mode=True)
+
+
+def test_random_writes_have_no_slope():
+    def f(x):
+        return x.clone().uniform_() + x.clone().normal_() + x.sigmoid().bernoulli() + x.clone().random_(), torch.nn.functional.rrelu(x, training=True)
+
+    noise, sloped = jvp(f, (torch.ones(3),), (torch.ones(3),))[1]
+    assert noise.tolist() == [0, 0, 0] and (sloped == 1).all()

@@ -415,12 +415,17 @@ def emit_jvp(model, world, symbol):
     return f"{symbol}_jvp", text.replace("{\n", "{\n" + "".join(f"    (void){w};\n" for w in unused), 1)
 
 
+def is_zero(column):
+    e = column.data.get("expr")
+    return column.data["special"] == "zero" or isinstance(e, Call) and e.name == "zeros_like" and isinstance(e.args[0], Name) and e.args[0].name == "g"
+
+
 def default_jvp(model):
     """What the kind gives: views are linear, element-wise ops and reductions use the formula of the gradient."""
-    specials = {c.data["special"] for c in model.grads}
-    if model.derivs or not specials - {"none", "error"}:
+    formulas = [c for c in model.grads if c.data["special"] not in ("none", "error")]
+    if model.derivs or not formulas:
         return None
-    if specials <= {"zero", "none"}:
+    if all(is_zero(c) for c in formulas):
         return "zero"
     kind = "rows" if model.kind == "reduction" and model.column("reduce") and len(model.schema.results) == 1 else None
     return {"view": "linear", "pointwise": "diagonal"}.get(model.kind, kind)
