@@ -502,6 +502,24 @@ static PyObject *func_jacrev(PyObject *module, PyObject *all)
 static tp_tensor *functional_wrap(void *user, tp_tensor *t) { return tp_functional_wrap(user, t); }
 static tp_tensor *functional_value(void *user, tp_tensor *t) { return tp_functional_value(user, t); }
 
+/* t_ and the like: the input takes the sizes that its face has at the end, as PyTorch's graphs do it. */
+static PyObject *shaped_as(PyObject *to, PyObject *value)
+{
+    const tp_tensor *old = face_tensor(to), *now = face_tensor(value);
+    bool same = old->ndim == now->ndim;
+    for (int i = 0; same && i < now->ndim; i++)
+        same = old->size[i] == now->size[i];
+    if (same)
+        return Py_NewRef(to);
+    PyObject *sizes = PyObject_GetAttrString(value, "shape"), *strides = sizes ? PyObject_CallMethod(value, "stride", NULL) : NULL, *made = NULL;
+    if (strides)
+        made = old->numel == now->numel ? face_call_method("as_strided_", to, (PyObject *[]){ sizes, strides }, 2)
+                                        : face_call_method("resize_", to, &sizes, 1);
+    Py_XDECREF(sizes);
+    Py_XDECREF(strides);
+    return made;
+}
+
 /* Inputs that were written get their new values at the end. */
 static bool write_back(tp_functional *f, PyObject *plain, PyObject *wrapped)
 {
@@ -510,10 +528,13 @@ static bool write_back(tp_functional *f, PyObject *plain, PyObject *wrapped)
     bool ok = b != NULL;
     for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(inputs); i++) {
         PyObject *to = PyList_GET_ITEM(inputs, i), *from = PyList_GET_ITEM(faces, i);
-        if (!face_is_tensor(to) || !tp_functional_changes_of(f, face_tensor(from)).data)
+        tp_functional_changes changes = face_is_tensor(to) ? tp_functional_changes_of(f, face_tensor(from)) : (tp_functional_changes){ 0 };
+        if (!changes.data && !changes.metadata)
             continue;
         PyObject *value = face_wrap_or_raise(tp_functional_value(f, face_tensor(from)));
-        PyObject *done = value ? face_call_method("copy_", to, &value, 1) : NULL;
+        PyObject *shaped = value ? shaped_as(to, value) : NULL;
+        PyObject *done = shaped ? face_call_method("copy_", shaped, &value, 1) : NULL;
+        Py_XDECREF(shaped);
         ok = done != NULL;
         Py_XDECREF(value);
         Py_XDECREF(done);
