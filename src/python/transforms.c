@@ -5,6 +5,7 @@
 #include "python/pytree.h"
 
 #include "grad/tape.h"
+#include "trace/copy_views.h"
 #include "trace/functional.h"
 #include "trace/grad_level.h"
 
@@ -546,17 +547,21 @@ static bool write_back(tp_functional *f, PyObject *plain, PyObject *wrapped)
     return ok;
 }
 
-/* _func_functionalize(function, args, kwargs) */
+/* _func_functionalize(function, args, kwargs, copy_views) */
 static PyObject *func_functionalize(PyObject *module, PyObject *all)
 {
     PyObject *function, *args, *kwargs, *out = NULL;
+    int copies;
+    tp_mount copying;
     (void)module;
-    if (!PyArg_ParseTuple(all, "OO!O!", &function, &PyTuple_Type, &args, &PyDict_Type, &kwargs))
+    if (!PyArg_ParseTuple(all, "OO!O!p", &function, &PyTuple_Type, &args, &PyDict_Type, &kwargs, &copies))
         return NULL;
     tp_functional *f = tp_functional_new();
     if (!f)
         return face_raise();
     PyObject *plain = Py_BuildValue("(OO)", args, kwargs), *wrapped = plain ? map_tensors(plain, functional_wrap, f, NULL) : NULL, *given = NULL;
+    if (copies)
+        tp_copy_views_enter(&copying);
     if (wrapped) {
         tp_functional_enter(f, TP_LAYER_TRANSFORM);
         given = PyObject_Call(function, PyTuple_GET_ITEM(wrapped, 0), PyTuple_GET_ITEM(wrapped, 1));
@@ -564,6 +569,8 @@ static PyObject *func_functionalize(PyObject *module, PyObject *all)
     }
     if (given && write_back(f, plain, wrapped))
         out = map_tensors(given, functional_value, f, NULL);
+    if (copies)
+        tp_copy_views_leave(&copying);
     Py_XDECREF(given);
     Py_XDECREF(wrapped);
     Py_XDECREF(plain);

@@ -5,6 +5,7 @@
  * variants   in-place, out and functional forms compute what the op itself computes
  * gradients  formulas agree with differences (table_gradient.c)
  * bits       instruction sets and thread counts give equal bits
+ * recorded, functionalised   the graph of a call gives what the call gives (table_record.c)
  * openings   an op that has both a kernel and a decomposition gets close values from them
  * sweep      all of this cleans up when any one allocation fails */
 #include "base/test.h"
@@ -36,6 +37,11 @@ static const struct known { const char *kind, *op, *reason; } known[] = {
     { "gradients", "aten::linalg_eigvalsh", "one triangle is read" },
     { "gradients", "aten::linalg_qr", "not without Q, nor for all of a tall one's columns" },
     { "gradients", "aten::qr", "not for all of a tall one's columns" },
+    { "recorded", "aten::corrcoef", "looks whether its weights are negative: data" },
+    { "recorded", "aten::cov", "looks whether its weights are negative: data" },
+    { "recorded", "aten::one_hot", "the number of classes is data" },
+    { "functionalised", "aten::rrelu", "its noise is written, and no op gives it as a result" },
+    { "functionalised", "aten::rrelu_with_noise", "its noise is written, and no op gives it as a result" },
 };
 
 /* The default generator is made on first use and stays: it is no leak. */
@@ -503,6 +509,12 @@ TP_TEST(bits_do_not_depend_on_the_machine)
     run_table("bits", check_bits_grown, &TP_STYLE_PLAIN, 1);
 }
 
+TP_TEST(graphs_give_what_calls_give)
+{
+    run_table("recorded", tp_check_recorded, layouts, 2);
+    run_table("functionalised", tp_check_functionalised, layouts, 2);
+}
+
 TP_TEST(openings_agree_with_kernels)
 {
     static const tp_sample_style styles[] = { { TP_DTYPE_NONE, TP_SAMPLE_PLAIN, 1, 0, 0 }, { TP_f64, TP_SAMPLE_PLAIN, 1, 0, 0 } };
@@ -518,10 +530,12 @@ static void check_everything(void *tally)
     check_variants(t, &f64);
     tp_check_backward(t, &f64);
     check_opening(t, &f64);
+    tp_check_recorded(t, &f64);
+    tp_check_functionalised(t, &f64);
     tp_error_clear();
 }
 
-/* First and last sample of each op: call, fake, expressions, variants, gradient and opening, wherever memory runs out. */
+/* First and last sample of each op: call, fake, expressions, variants, gradient, opening and graphs, wherever memory runs out. */
 TP_TEST(every_op_cleans_up)
 {
     const char *only = getenv("TAPER_TEST_OP");
@@ -539,4 +553,4 @@ TP_TEST(every_op_cleans_up)
 
 TP_TEST_MAIN(TP_IN_PARTS(fake_results_are_like_real_ones), TP_IN_PARTS(expressions_hold_at_other_sizes),
              TP_IN_PARTS(variants_compute_what_the_op_does), TP_IN_PARTS(gradients_agree_with_differences),
-             TP_IN_PARTS(bits_do_not_depend_on_the_machine), TP_IN_PARTS(openings_agree_with_kernels), TP_IN_PARTS(every_op_cleans_up))
+             TP_IN_PARTS(bits_do_not_depend_on_the_machine), TP_IN_PARTS(graphs_give_what_calls_give), TP_IN_PARTS(openings_agree_with_kernels), TP_IN_PARTS(every_op_cleans_up))
