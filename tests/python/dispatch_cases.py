@@ -108,6 +108,7 @@ def cases(torch):
     made["grad of grad"] = traced(func.grad(lambda x: func.grad(lambda x: x.sin().sum())(x).sum()), a)
     made["make_fx in make_fx"] = traced(lambda x: make_fx(lambda y: y.sin() + x)(x)(x), a)
     made["sizes in and out"] = traced(lambda x, n: (x * n, n + 1, x.shape[0]), a, 5, tracing_mode="symbolic")
+    made["an assertion"] = traced(lambda x: (torch.ops.aten._assert_async.msg(x.sum() == x.sum(), "mine"), x + 1)[1], a)
     made["random, in order"] = traced(lambda x: (torch.rand(3), x + torch.rand_like(x), torch.rand(2))[1], a)
     for title, write in {
         "t_": lambda y: y.t_().mul_(2), "unsqueeze_": lambda y: y.unsqueeze_(0).add_(1), "transpose_": lambda y: y.transpose_(0, 1).sin_(),
