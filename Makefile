@@ -17,8 +17,8 @@ RUN := PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PY)
 ORACLE_PY := $(CURDIR)/.venv-oracle/bin/python
 PYTEST := $(RUN) -m pytest -q -p no:cacheprovider
 
-.PHONY: all build setup demo docs test test-all test-c test-ops test-ops-share test-python bench check check-ops asan fuzz fuzz-programs \
-        conformance format install clean
+.PHONY: all build setup demo docs test test-all test-c test-ops test-ops-share test-programs-share test-python bench bench-gemm check check-ops \
+        asan fuzz fuzz-programs fuzz-captures fuzz-sym conformance format install clean
 
 all: build
 
@@ -47,7 +47,7 @@ demo: build $(oracle)
 	$(RUN) examples/tour.py
 
 # ---- tests -------------------------------------------------------------------------------------------------
-test: build check test-c test-python conformance $(if $(ORACLE),test-ops-share)
+test: build check test-c test-python conformance $(if $(ORACLE),test-ops-share test-programs-share)
 
 test-c: build
 	$(TOOLS) meson test -C $(BUILD) --no-rebuild --suite c --suite sweep --print-errorlogs
@@ -66,12 +66,18 @@ test-ops: build .venv-oracle/ready
 test-ops-share: build .venv-oracle/ready
 	$(OP_DB) --share 0.1
 
+# A seeded share of the random programs, in seconds.
+test-programs-share: build .venv-oracle/ready
+	$(MAKE) fuzz-programs PROGRAMS=60
+
 # Everything, for hours: sanitizers, fuzzers, sweeps over Python, all of the above against PyTorch.
 test-all:
 	$(MAKE) test ORACLE=1
 	$(MAKE) test-ops
 	$(MAKE) asan
 	$(MAKE) fuzz SECONDS_EACH=600
+	$(MAKE) fuzz-programs fuzz-captures
+	$(MAKE) fuzz-sym CASES=20000
 
 # How much of PyTorch's ops and names is here, what is missing by name.
 check-ops: build
@@ -97,16 +103,40 @@ SECONDS_EACH ?= 20
 fuzz: build
 	$(TOOLS) ninja -C $(BUILD) src/fuzz-schema src/fuzz-expression src/fuzz-json src/fuzz-pickle src/fuzz-zip
 	$(PY) tools/fuzz.py --build $(BUILD) --seconds $(SECONDS_EACH)
+	$(MAKE) fuzz-captures PROGRAMS=200
+	$(if $(ORACLE),$(MAKE) fuzz-programs PROGRAMS=300)
 
-# Random programs, forward and backward, on PyTorch and here.
+# Random programs, forward and backward: on PyTorch and here, then through every capture and plain.
 PROGRAMS ?= 2000
 FIRST ?= 0
 fuzz-programs: build .venv-oracle/ready
 	$(ORACLE_PY) tests/programs/grown/write.py $(FIRST) $(PROGRAMS) $(BUILD)/grown.pt
 	$(RUN) -m taper tests/programs/grown/compare.py $(BUILD)/grown.pt
 
+fuzz-captures: build
+	$(RUN) -m taper tests/programs/grown/ways.py $(FIRST) $(PROGRAMS)
+
+# Random symbolic expressions: what Taper claims of them, refuted or not by Z3.
+CASES ?= 3000
+fuzz-sym: build .venv-oracle/ready
+	TAPER_ORACLE=$(ORACLE_PY) TAPER_SYM_CASES=$(CASES) TAPER_SYM_FIRST=$(FIRST) $(PYTEST) tests/sym
+
 bench: build .venv-oracle/ready
 	$(RUN) bench/bench.py --torch $(ORACLE_PY)
+
+# Our products of matrices beside LIBXSMM's and oneDNN's.
+RIVALS := .venv-gemm
+$(RIVALS)/ready: requirements/gemm.txt tools/gemm_rivals tools/setup
+	tools/gemm_rivals $(PYTHON) $(RIVALS)
+	touch $@
+
+$(BUILD)/bench-gemm: bench/gemm.c $(RIVALS)/ready build
+	cc -std=gnu17 -O2 -fopenmp -Isrc -isystem $(RIVALS)/include $< -o $@ -L$(BUILD)/src -ltaper -Wl,-rpath,$(CURDIR)/$(BUILD)/src \
+	    -L$(RIVALS)/lib -Wl,-rpath,$(CURDIR)/$(RIVALS)/lib $$(ls $(RIVALS)/lib/libdnnl.so 2>/dev/null) \
+	    $$(ls {$(RIVALS),/usr}/lib/libxsmm{,noblas}.a 2>/dev/null) -lm -ldl -lpthread
+
+bench-gemm: $(BUILD)/bench-gemm
+	$(PY) bench/gemm.py $(BUILD)/bench-gemm
 
 format: $(VENV)/ready
 	$(VENV)/bin/pip install -q -r requirements/format.txt

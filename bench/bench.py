@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-GROUPS = ("startup", "overhead", "throughput")
+GROUPS = ("startup", "overhead", "throughput", "graphs")
 
 
 def run(name, command, group, threads):

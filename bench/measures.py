@@ -76,7 +76,27 @@ def throughput():
                    best_of(lambda: torch.nn.functional.conv2d(image, weight, padding=kernel // 2)) * 1e6)
 
 
-GROUPS = {"startup": startup, "overhead": overhead, "throughput": throughput}
+def graphs():
+    import torch
+    from torch import fx
+    count = 100_000
+
+    def chain():
+        graph = fx.Graph()
+        x, call, neg = graph.placeholder("x"), graph.call_function, torch.neg
+        for _ in range(count):
+            x = call(neg, (x,))
+        graph.output(x)
+        return graph
+
+    yield f"Graph of {count} nodes from Python, ms", best_of(chain) * 1e3
+    graph = chain()
+    for name, run in (("code", lambda: graph.python_code("self")), ("lint", graph.lint), ("eliminate_dead_code", graph.eliminate_dead_code),
+                      ("sorted nodes", lambda: sorted(graph.nodes))):
+        yield f"{name} of {count} nodes, ms", best_of(run) * 1e3
+
+
+GROUPS = {"startup": startup, "overhead": overhead, "throughput": throughput, "graphs": graphs}
 
 if __name__ == "__main__":
     for metric, value in GROUPS[sys.argv[1]]():

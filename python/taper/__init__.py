@@ -53,22 +53,19 @@ from ._settings import (  # noqa: E402
     get_device, is_neg, spmm, dsmm,
 )
 from ._symbolic import (  # noqa: E402
-    sym_constrain_range, sym_constrain_range_for_size, sym_float, sym_fresh_size, sym_int, sym_ite, sym_max, sym_min, sym_not, sym_sqrt,
-    sym_sum,
+    sym_float, sym_fresh_size, sym_int, sym_ite, sym_max, sym_min, sym_not, sym_sqrt, sym_sum,
+    _sym_sqrt, _sym_cos, _sym_cosh, _sym_sin, _sym_sinh, _sym_tan, _sym_tanh, _sym_asin, _sym_acos, _sym_atan, _sym_log2,
 )
-from ._streams import Event, Stream, get_device_module  # noqa: E402
 from ._autocast import (  # noqa: E402
     autocast_decrement_nesting, autocast_increment_nesting, clear_autocast_cache, get_autocast_dtype, is_autocast_cache_enabled,
     is_autocast_enabled, set_autocast_cache_enabled, set_autocast_dtype, set_autocast_enabled,
 )
-from ._lowrank import pca_lowrank, svd_lowrank  # noqa: E402
 from ._tensor_str import set_printoptions  # noqa: E402
 from .autograd.grad_mode import (  # noqa: E402
     enable_grad, inference_mode, no_grad, set_grad_enabled,
 )
 from .functional import lu, norm  # noqa: E402
 from .random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402
-from .serialization import load, save  # noqa: E402
 from . import autograd, overrides, random, version  # noqa: E402
 from ._compile import compile  # noqa: E402
 from ._ops import ops, classes  # noqa: E402
@@ -76,7 +73,6 @@ from .functional import (  # noqa: E402
     atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_tensors, cartesian_prod, cdist, chain_matmul, einsum, meshgrid,
     nonzero, norm, stft, tensordot, unique, unique_consecutive, unravel_index,
 )
-from ._tags import Tag  # noqa: E402
 from ._autocast import deprecated as _deprecated  # noqa: E402
 
 globals().update(_deprecated)
@@ -88,7 +84,11 @@ _FACES = {
 }
 
 # Names of the root that load a part of the package.
-_ELSEWHERE = {"cc": "._cc", "autocast": ".amp", "vmap": ".func", "cond": "._higher_order_ops.cond", "fork": ".jit._async", "wait": ".jit._async"}
+_ELSEWHERE = {
+    "cc": "._cc", "autocast": ".amp", "vmap": ".func", "cond": "._higher_order_ops.cond", "fork": ".jit._async", "wait": ".jit._async",
+    "save": ".serialization", "load": ".serialization", "pca_lowrank": "._lowrank", "svd_lowrank": "._lowrank", "Tag": "._tags",
+    "Event": "._streams", "Stream": "._streams", "get_device_module": "._streams",
+}
 
 
 def __getattr__(name):

@@ -165,9 +165,9 @@ def compiled_with_cxx11_abi():
 
 
 def _check_with(error, cond, message):
-    if not isinstance(cond, builtins.bool) and not hasattr(cond, "node"):
+    if not isinstance(cond, (builtins.bool, _C.SymBool)):
         raise TypeError(f"cond must be a bool, but got {type(cond)}")
-    if cond:
+    if cond._expect() if isinstance(cond, _C.SymBool) else cond:
         return
     if message is not None and not callable(message):
         raise TypeError("message must be a callable")
@@ -246,3 +246,7 @@ dsmm = spmm
 
 def _check_is_size(i, message=None, *, max=None):
     _check(i >= 0, message)
+    if isinstance(i, _C.SymInt):
+        i._mark_size()
+    if max is not None:
+        _check(i <= max, message)

@@ -42,7 +42,7 @@ def sym_float(a):
 
 @_recorded
 def sym_not(a):
-    return ~a if isinstance(a, SymBool) else not a
+    return a._not() if isinstance(a, SymBool) else not a
 
 
 def _extreme(name, choose, a, b):
@@ -69,12 +69,12 @@ def sym_min(a, b):
 
 @_recorded
 def sym_ite(b, t, f):
-    """t if b else f; a condition that is not known is decided, and so guarded."""
+    """t if b else f, without a guard where they are numbers."""
     if not isinstance(b, (SymBool, builtins.bool)):
         raise AssertionError(f"expected SymBool or bool, got {type(b)}")
     if type(t) is not type(f):
         raise AssertionError(f"type mismatch: {type(t)} vs {type(f)}")
-    return t if b else f
+    return b._choose(t, f) if isinstance(b, SymBool) and isinstance(t, (SymInt, SymFloat, builtins.int, builtins.float)) else t if b else f
 
 
 @_recorded
@@ -82,26 +82,19 @@ def sym_sum(args):
     return sum(args)
 
 
-@_recorded
-def sym_sqrt(a):
-    if isinstance(a, (SymInt, SymFloat)):
-        return sym_float(a) ** 0.5
-    return math.sqrt(a)
+def _function(name):
+    @_recorded
+    def call(a):
+        return a._apply(name) if isinstance(a, (SymInt, SymFloat)) else getattr(math, name)(a)
+
+    call.__name__ = call.__qualname__ = f"_sym_{name}"
+    return call
+
+
+_sym_sqrt, _sym_cos, _sym_cosh, _sym_sin, _sym_sinh, _sym_tan, _sym_tanh, _sym_asin, _sym_acos, _sym_atan, _sym_log2 = (
+    _function(name) for name in "sqrt cos cosh sin sinh tan tanh asin acos atan log2".split())
+sym_sqrt = _sym_sqrt
 
 
 def sym_fresh_size(expr):
     return expr
-
-
-def _constrain(size, min, max):
-    low, high = 0 if min is None else min, 2 ** 63 - 1 if max is None else max
-    if not low <= size <= high:
-        raise RuntimeError(f"Invalid value range for {size} between [{low}, {high}].")
-
-
-def sym_constrain_range(size, *, min=None, max=None):
-    _constrain(size, -2 ** 63 if min is None else min, max)
-
-
-def sym_constrain_range_for_size(size, *, min=None, max=None):
-    _constrain(size, min, max)

@@ -1,5 +1,6 @@
 """Methods of Tensor that are thin: copying, pickling, hooks, and what refers to other parts of the package."""
 import copy as _copy
+import copyreg as _copyreg
 import warnings as _warnings
 
 from . import _C
@@ -350,3 +351,12 @@ def _dir(self):
 
 
 Tensor.__dir__ = _dir
+
+
+def _reduce_layout(layout):
+    from .serialization import _get_layout
+
+    return _get_layout, ("torch." + str(layout).split(".")[-1],)
+
+
+_copyreg.pickle(_C.layout, _reduce_layout)

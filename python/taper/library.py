@@ -7,7 +7,7 @@ import weakref
 from . import _C
 from ._ops import ops
 
-__all__ = ["Library", "define", "impl", "impl_abstract", "register_fake", "register_kernel", "register_autograd", "custom_op",
+__all__ = ["Library", "define", "impl", "impl_abstract", "register_fake", "register_kernel", "register_autograd", "register_vmap", "custom_op",
            "fallthrough_kernel", "opcheck", "get_ctx", "infer_schema"]
 
 _KEYS = {"cpu": "CPU", "meta": "Meta", "cuda": "CUDA", "default": "CompositeExplicitAutograd", "": "CompositeImplicitAutograd"}
@@ -54,10 +54,10 @@ class Library:
         self._defined = []
         self._finalizer = weakref.finalize(self, _end, self._defined, ns)
 
-    def define(self, schema, alias_analysis="", *, tags=()):
+    def define(self, schema, alias_analysis="", *, tags=(), _unaliased=False):
         if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
             raise RuntimeError(f"Invalid alias_analysis type {alias_analysis}")
-        overload = _C._library_define(self.ns, schema)
+        overload = _C._library_define(self.ns, schema, _unaliased)
         self._defined.append(overload)
         getattr(ops, self.ns).__dict__.pop(overload._name_only, None)
         return overload._name_only + ("." + overload._overload_text if overload._overload_text else "")
@@ -143,12 +143,101 @@ def register_kernel(op, device_types, func=None, /, *, lib=None):
     return impl(op if isinstance(op, str) else op._qualname, device_types or "default", func)
 
 
+def register_vmap(op, func=None, /, *, lib=None):
+    """func(info, in_dims, *args) is what the op does to batches; it gives (output, out_dims)."""
+
+    def register(f):
+        _C._library_impl(_overload_of(op._qualname if isinstance(op, CustomOpDef) else op), "FuncTorchBatched", f)
+        return f
+
+    return register if func is None else register(func)
+
+
 def register_autograd(op, backward, /, *, setup_context=None, lib=None):
-    raise NotImplementedError("library.register_autograd is not implemented in Taper yet")
+    """Gives an op a gradient: `setup_context(ctx, inputs, output)` keeps what `backward(ctx, *grads)` reads."""
+    if not (isinstance(op, (str, CustomOpDef)) or hasattr(op, "_schema") or hasattr(op, "overloads")):
+        raise ValueError(f"register_autograd({op}): got unexpected type for op: {type(op)}")
+    overload = op._opoverload if isinstance(op, CustomOpDef) else _overload_of(op)
+    if overload._schema.is_mutable:
+        raise RuntimeError(
+            f"Cannot register autograd formula for non-functional operator {op} with schema {overload._schema}. Please create a functional "
+            "operator and register an autograd formula for that.")
+    _C._library_impl(overload, "Autograd", _autograd_kernel(overload, backward, setup_context))
+
+
+def _autograd_kernel(overload, backward, setup_context):
+    """What runs at autograd's place in the dispatcher: a Function around the call below it. Tensors in lists take part."""
+    from .autograd import Function
+    from .utils._pytree import tree_flatten, tree_unflatten
+
+    def call(args, keywords):
+        with _C._AutoDispatchBelowAutograd():
+            return overload(*args, **keywords)
+
+    class Generated(Function):
+        @staticmethod
+        def forward(ctx, spec, keywords, *leaves):
+            args = tree_unflatten(leaves, spec)
+            ctx.inputs_spec = spec
+            result = call(args, keywords)
+            if setup_context is not None:
+                extra = {"keyword_only_inputs": keywords} if keywords else {}
+                setup_context(ctx=ctx, inputs=args, output=result, **extra)
+            return tuple(result) if isinstance(result, list) else result
+
+        @staticmethod
+        def backward(ctx, *grads):
+            if backward is None:
+                raise RuntimeError(
+                    f"Trying to backward through {overload} but no autograd formula was registered. Please use register_autograd to add one.")
+            ctx.needs_input_grad = tree_unflatten(list(ctx.needs_input_grad[2:]), ctx.inputs_spec)
+            given = backward(ctx, *grads)
+            leaves, spec = tree_flatten(given if isinstance(given, tuple) else (given,), is_leaf=lambda x: x is None)
+            if spec != ctx.inputs_spec:
+                raise RuntimeError(
+                    "Expected the return from backward to be of the same structure as the inputs. Got: "
+                    f"{spec} (return from backward), {ctx.inputs_spec} (inputs)")
+            return (None, None, *leaves)
+
+    Generated.__name__ = Generated.__qualname__ = f"GeneratedBackwardFor_{overload.namespace}_{overload._opname}_{overload._overloadname}"
+
+    def kernel(*args, **keywords):
+        leaves, spec = tree_flatten(args, is_leaf=lambda x: x is None)
+        if not (_C.is_grad_enabled() and any(isinstance(x, _C.Tensor) and x.requires_grad for x in leaves)):
+            return call(args, keywords)
+        return Generated.apply(spec, keywords, *leaves)
+
+    return kernel
+
+
+class FakeImplCtx:
+    """What a fake kernel may ask for."""
+
+    def __init__(self, op=None):
+        self._shape_env, self._op = _C._current_shape_env(), op
+
+    def new_dynamic_size(self, *, min=0, max=None):
+        """A size that only the data will tell."""
+        from ._subclasses.fake_tensor import DynamicOutputShapeException
+
+        if self._shape_env is None:
+            raise DynamicOutputShapeException(self._op)
+        if isinstance(min, _C.SymInt) or isinstance(max, _C.SymInt):
+            raise ValueError(
+                f"ctx.new_dynamic_size(min={min}, max={max}): expected min and max to be statically known ints but got SymInt. This is "
+                "not supported.")
+        if min < 0:
+            raise ValueError(f"ctx.new_dynamic_size(min={min}, ...): expected min to be greater than or equal to 0: this API can only create non-negative sizes.")
+        size = self._shape_env.create_unbacked_symint()
+        _C._VariableFunctions.sym_constrain_range_for_size(size, min=min, max=max)
+        return size
+
+    create_unbacked_symint = new_dynamic_size
 
 
 def get_ctx():
-    raise NotImplementedError("library.get_ctx is not implemented in Taper yet")
+    """To be called in a fake kernel."""
+    return FakeImplCtx()
 
 
 def opcheck(*args, **kwargs):
@@ -213,7 +302,12 @@ class CustomOpDef:
         self._namespace, _, self._name = qualname.partition("::")
         self._init_fn = function
         self._lib = Library(self._namespace, "FRAGMENT")
-        self._lib.define(self._name + schema)
+        self._lib.define(self._name + schema, _unaliased=True)
+        if self._opoverload._schema.is_mutable:
+            _C._library_impl(self._opoverload, "Autograd", self._write)
+        else:
+            register_autograd(self, None)
+        self.register_fake(self._no_fake)
         for key in ("default",) if device_types is None else (device_types,) if isinstance(device_types, str) else device_types:
             self.register_kernel(key, function)
         functools.update_wrapper(self, function)
@@ -228,8 +322,25 @@ class CustomOpDef:
     def register_fake(self, fn):
         return register_fake(self._qualname, fn)
 
+    def register_vmap(self, func=None, /):
+        return register_vmap(self._qualname, func)
+
     def register_autograd(self, backward, /, *, setup_context=None):
-        register_autograd(self._qualname, backward, setup_context=setup_context)
+        register_autograd(self, backward, setup_context=setup_context)
+
+    def _no_fake(self, *args, **kwargs):
+        raise RuntimeError(
+            f"There was no fake impl registered for {self}. This is necessary for torch.compile/export/fx tracing to work. Please use "
+            f"`{self._init_fn.__name__}.register_fake` to add an fake impl.")
+
+    def _write(self, *args, **kwargs):
+        """Writes go unrecorded, but are counted."""
+        with _C._AutoDispatchBelowAutograd():
+            result = self._opoverload(*args, **kwargs)
+        for given, described in zip(args, self._opoverload._schema.arguments):
+            if described.alias_info is not None and described.alias_info.is_write and isinstance(given, _C.Tensor):
+                _C._bump_version(given)
+        return result
 
     def __call__(self, *args, **kwargs):
         return self._opoverload(*args, **kwargs)

@@ -3,7 +3,6 @@
 Inside files, classes of this package are called torch's, whatever name it is loaded under.
 """
 import contextlib
-import copyreg
 import io
 import os
 import pickle
@@ -158,9 +157,6 @@ def _get_layout(name):
     if not isinstance(layout, _C.layout):
         raise KeyError(name)
     return layout
-
-
-copyreg.pickle(_C.layout, lambda layout: (_get_layout, ("torch." + str(layout).split(".")[-1],)))
 
 
 # ---- loading -------------------------------------------------------------------------------------------------

@@ -25,6 +25,11 @@ typedef enum tp_err {
     TP_ERR_ZERO_DIVISION,
     TP_ERR_ASSERTION,
     TP_ERR_INTERRUPT,
+    TP_ERR_GUARD,         /* GuardOnDataDependentSymNode */
+    TP_ERR_DEVICES,       /* FakeTensorDeviceMismatchError */
+    TP_ERR_DATA_OUTPUT,   /* DataDependentOutputException; of this and the next two the text is the full name of an op */
+    TP_ERR_DYNAMIC_SHAPE, /* DynamicOutputShapeException */
+    TP_ERR_UNSUPPORTED,   /* UnsupportedOperatorException */
     TP_ERR_FOREIGN,
 } tp_err;
 

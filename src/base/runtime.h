@@ -80,6 +80,7 @@ typedef struct tp_thread {
     void    *engine;                        /* grad: the tape node whose formula this thread runs */
     void    *saved_hooks;                   /* grad: pack and unpack hooks */
     void    *fake;                          /* trace: the fake mode */
+    struct tp_shape_env *shape_env;         /* ops: names what depends on data, borrowed; NULL: nobody can */
     struct tp_capture *capture;             /* python/capture: the innermost entered, NULL: frames run as always */
     int      capture_off;                   /* python/capture: frames are not asked about while above 0 */
     uintptr_t stack_end;                    /* python/capture: the lowest address of this thread's C stack; 0: not asked yet */

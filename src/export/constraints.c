@@ -127,7 +127,7 @@ static bool mark_complex(tp_shape_env *env, const tp_dim *dim, size_t count, fin
         if (is_symbol(dim[i].symbol) && !tp_sym_same(tp_sym_simplify(dim[i].symbol), dim[i].symbol))
             now[replaced++] = (tp_binding){ dim[i].symbol, tp_sym_simplify(dim[i].symbol) };
     for (size_t g = 0; g < tp_shape_env_guard_count(env); g++) {
-        const tp_guard *guard = tp_shape_env_guard_at(env, g);
+        const tp_sym_fact *guard = tp_shape_env_guard_at(env, g);
         tp_sym c = tp_sym_substitute(guard->condition, now, replaced), symbol[MOST_SYMBOLS];
         if (tp_sym_is_failed(c))
             return tp_shape_env_check(env);

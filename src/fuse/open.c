@@ -93,7 +93,7 @@ tp_graph *tp_fuse_open(tp_graph *g, tp_open_keep *keep)
     attributes a = { g, tp_alloc_zero(sizeof *a.of * (g->node_count + 1)) };
     tp_recorder *r = a.of ? tp_recorder_new(&host) : NULL;
     bool ok = r && run(g, r, &a) &&
-              tp_passes_run(tp_recorder_graph(r), tp_pipeline_clean, tp_pipeline_clean_count, NULL, NULL);
+              tp_passes_run(tp_recorder_graph(r), tp_pipeline_simplify, tp_pipeline_simplify_count, NULL, NULL);
     tp_graph *made = ok ? tp_graph_ref(tp_recorder_graph(r)) : NULL;
     tp_recorder_free(r);
     for (uint32_t i = 0; a.of && i < g->node_count; i++)

@@ -59,61 +59,6 @@ static bool fill_edges(tp_op_node *n, const tp_value *arg)
     return true;
 }
 
-/* The sizes or strides of a tensor, expressions where they are. */
-static tp_value numbers_of(const tp_tensor *t, bool strides)
-{
-    if (TP_LIKELY(!tp_tensor_is_symbolic(t)))
-        return tp_value_ints(strides ? t->stride : t->size, t->ndim);
-    tp_list *l = tp_list_new(t->ndim);
-    for (int i = 0; l && i < t->ndim; i++)
-        l->item[i] = tp_of_sym(strides ? tp_tensor_sym_stride(t, i) : tp_tensor_sym_size(t, i));
-    return l ? tp_of_list(l) : tp_none();
-}
-
-static tp_value described(uint8_t what, tp_value v)
-{
-    if (v.tag == TP_LIST) {
-        tp_list *all = tp_list_new(v.list->count);
-        for (uint32_t i = 0; all && i < all->count; i++) {
-            all->item[i] = described(what, v.list->item[i]);
-            if (all->item[i].tag == TP_NONE && v.list->item[i].tag != TP_NONE) {
-                tp_value_unref(tp_of_list(all));
-                all = NULL;
-            }
-        }
-        return all ? tp_of_list(all) : tp_none();
-    }
-    const tp_tensor *t = tp_as_tensor(v);
-    if (!t)
-        return tp_none();
-    switch (what) {
-    case TP_SAVE_SIZES:   return numbers_of(t, false);
-    case TP_SAVE_STRIDES: return numbers_of(t, true);
-    case TP_SAVE_DTYPE:   return tp_of_dtype((tp_dtype)t->dtype);
-    case TP_SAVE_OPTIONS: {
-        tp_list *l = tp_list_new(4);
-        if (!l)
-            return tp_none();
-        l->item[0] = tp_of_dtype((tp_dtype)t->dtype);
-        l->item[1] = (tp_value){ .tag = TP_LAYOUT };
-        l->item[2] = tp_of_device(t->device);
-        return tp_of_list(l);
-    }
-    default: {
-        tp_list *l = tp_list_new(3);
-        if (!l)
-            return tp_none();
-        l->item[0] = numbers_of(t, false);
-        l->item[1] = numbers_of(t, true);
-        l->item[2] = tp_of_sym(tp_tensor_sym_offset(t));
-        if (l->item[0].tag == TP_LIST && l->item[1].tag == TP_LIST)
-            return tp_of_list(l);
-        tp_value_unref(tp_of_list(l));
-        return tp_none();
-    }
-    }
-}
-
 /* Another argument that lies in the memory about to be overwritten, y.mul_(y): backward will refuse it by its version. Kept
  * with its history it would hold the written tensor, whose new node holds it. */
 static bool save_doomed(tp_saved *s, tp_tensor *t)
@@ -147,7 +92,7 @@ static bool save_argument(const tp_op *op, tp_saved *s, const tp_value *arg, con
 {
     tp_value v = arg[save->index];
     if (save->what != TP_SAVE_ARG) {
-        tp_value facts = described(save->what, v);
+        tp_value facts = tp_save_describe(save->what, v);
         bool ok = tp_save_value(s, facts, false, 0);
         tp_value_unref(facts);
         return ok && (v.tag == TP_NONE || facts.tag != TP_NONE);
@@ -401,7 +346,8 @@ static bool note_views(const tp_value *arg, const tp_value *result)
 
 static bool is_view(const tp_op *op)
 {
-    return op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && op->differentiable;    /* detach is no view */
+    /* detach and _unsafe_view are none */
+    return op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && op->differentiable && op->result[0].alias;
 }
 
 static bool wants_record(const tp_op *formula, const tp_value *arg)
@@ -437,19 +383,24 @@ bool tp_record_made(const tp_op *op, const tp_value *arg, tp_tensor *result)
     return false;
 }
 
-/* Pieces of an argument that are no views of it (unsafe_split): written in place one by one, so each counts its own writes. */
+static bool count_piece_apart(const tp_tensor *whole, tp_tensor *piece)
+{
+    if (!whole || !piece || piece == whole || piece->storage != whole->storage)
+        return true;
+    tp_autograd *a = tp_autograd_of(piece);
+    if (a)
+        a->own_version = true;
+    return a != NULL;
+}
+
+/* What looks into an argument but is no view of it (unsafe_split, _unsafe_view) counts its own writes. */
 static bool count_apart(const tp_value *arg, const tp_value *result)
 {
     const tp_tensor *whole = tp_as_tensor(arg[0]);
-    for (uint32_t i = 0; whole && i < tp_length(result[0]); i++) {
-        tp_tensor *piece = tp_as_tensor(result[0].list->item[i]);
-        tp_autograd *a = piece && piece->storage == whole->storage ? tp_autograd_of(piece) : NULL;
-        if (a)
-            a->own_version = true;
-        else if (piece && piece->storage == whole->storage)
-            return false;
-    }
-    return true;
+    bool ok = count_piece_apart(whole, tp_as_tensor(result[0]));
+    for (uint32_t i = 0; ok && i < tp_length(result[0]); i++)
+        ok = count_piece_apart(whole, tp_as_tensor(result[0].list->item[i]));
+    return ok;
 }
 
 static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
@@ -466,7 +417,7 @@ static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
     }
     if (op->variant == TP_INPLACE)
         after_writes(op, arg);
-    bool ok = (is_view(op) ? note_views(arg, result) : !late || count_apart(arg, result)) &&
+    bool ok = (is_view(op) ? note_views(arg, result) : (!late && op->kind != TP_LIKE_VIEW) || count_apart(arg, result)) &&
               (n || (n = tp_op_node_new(op, arg, result_slots(op, result)))) && tp_op_node_save_results(n, result);
     if (ok && op->result_count == 1 && result[0].tag == TP_TENSOR && !result[0].tensor->autograd &&
         !n->op->nondifferentiable_results)
@@ -506,6 +457,8 @@ static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
         return tp_the_runtime.differentiate(op, arg, result);
     if (op->kind == TP_LIKE_COMPOSITE && op->open)
         return open_composite(op, arg, result);
+    if (op->flags & TP_OP_RUNTIME)      /* without a way of its own, the ops its kernel calls are recorded */
+        return op->autograd ? op->autograd(op, arg, result) : tp_call_past(TP_LAYER_GRAD, op, arg, result);
 
     if (op->variant == TP_INPLACE && op->kind == TP_LIKE_VIEW && !op->differentiable)       /* detach_ */
         return tp_forget_history(arg[0].tensor) && tp_call_below(TP_LAYER_GRAD, op, arg, result);
@@ -521,7 +474,8 @@ static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
         return false;
     if (writes)
         after_writes(op, arg);
-    return !is_view(op) || note_views(arg, result) || tp_call_take_back(op, result);
+    bool apart = tp_self.grad_mode && op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && op->differentiable;
+    return (is_view(op) ? note_views(arg, result) : !apart || count_apart(arg, result)) || tp_call_take_back(op, result);
 }
 
 static const tp_layer grad_layer = { .name = "autograd", .call = grad_call };

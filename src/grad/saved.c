@@ -75,14 +75,15 @@ static bool changed_since(const tp_saved *s, const tp_grad_node *node, tp_tensor
 {
     if (tp_version(t) == s->version)
         return false;
+    bool complex = tp_dtype_is_complex((tp_dtype)t->dtype);     /* such tensors have no class of their own to be named by */
     tp_text sizes = { 0 };
     for (int i = 0; i < t->ndim; i++)
         tp_text_add(&sizes, i ? ", %lld" : "%lld", LL(t->size[i]));
     tp_text origin = { 0 };
     add_origin(&origin, s, node, t);
     tp_fail(TP_ERR_RUNTIME, "one of the variables needed for gradient computation has been modified by an inplace operation: "
-            "[torch.%s [%s]]%s is at version %u; expected version %u instead. Hint: %s",
-            tp_dtypes[t->dtype].legacy, tp_text_read(&sizes), tp_text_read(&origin), tp_version(t), s->version,
+            "[%s%s%s [%s]]%s is at version %u; expected version %u instead. Hint: %s",
+            complex ? "CPU" : "torch.", complex ? tp_dtypes[t->dtype].title : tp_dtypes[t->dtype].legacy, complex ? "Type" : "", tp_text_read(&sizes), tp_text_read(&origin), tp_version(t), s->version,
             node->metadata ? "the backtrace further above shows the operation that failed to compute its gradient. "
                              "The variable in question was changed in there or anywhere later. Good luck!"
                            : "enable anomaly detection to find the operation that failed to compute its gradient, "

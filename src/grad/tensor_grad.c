@@ -43,6 +43,7 @@ static void free_autograd(void *self)
         a->grad_fn->retain[a->slot] = NULL;
     tp_tensor_unref(a->grad);
     tp_tensor_unref(a->view_base);
+    tp_tensor_unref(a->view_from);
     tp_tensor_unref(a->tangent);
     if (a->hooks)
         tp_hooks_free(a->hooks);

@@ -8,7 +8,8 @@
  *                  └─► node of the write, for the slice
  *
  * Every view of that base, the written one included, finds its history stale by the version counter and makes a fresh
- * one, as_strided of the base, when it is next asked. */
+ * one, as_strided of the base, when it is next asked. as_strided knows one dtype: where the view or one above it looks at the
+ * memory in another, the step from one dtype to the other (a turn) is made as it was. */
 #include <string.h>
 
 #include "grad/internal.h"
@@ -16,6 +17,25 @@
 #include "ops/run.h"
 
 /* ---- views ---- */
+
+/* What a view whose dtype is not its base's is remade from. */
+static tp_tensor *turned_from(const tp_tensor *view, tp_tensor *above)
+{
+    if (view->dtype != above->dtype)
+        return above;
+    tp_tensor *from = above->autograd ? above->autograd->view_from : NULL;
+    return from && from->dtype != above->dtype ? above : from;
+}
+
+/* The op that looks at elements of one dtype as another; called with the tensor and the dtype. */
+static const tp_op *turning_op(tp_dtype from, tp_dtype to)
+{
+    if (tp_dtype_is_complex(from) && to == tp_dtype_to_real(from))
+        return &tp_op_view_as_real;
+    if (tp_dtype_is_complex(to) && from == tp_dtype_to_real(to))
+        return &tp_op_view_as_complex;
+    return &tp_op_view_dtype;
+}
 
 bool tp_set_view(tp_tensor *view, tp_tensor *base, tp_view_origin origin)
 {
@@ -26,8 +46,9 @@ bool tp_set_view(tp_tensor *view, tp_tensor *base, tp_view_origin origin)
     tp_tensor *root = above && above->view_base ? above->view_base : base;
     if (above && above->view_base && above->view_origin != TP_VIEW_PLAIN)
         origin = (tp_view_origin)above->view_origin;
-    tp_tensor *old = a->view_base;
+    tp_tensor *old = a->view_base, *from = turned_from(view, base), *old_from = a->view_from;
     a->view_base = tp_tensor_ref(root);
+    a->view_from = from ? tp_tensor_ref(from) : NULL;
     a->view_origin = (uint8_t)origin;
     a->view_version = tp_version(view);
     if (above && above->own_version) {          /* a view of x.data follows x.data */
@@ -35,6 +56,7 @@ bool tp_set_view(tp_tensor *view, tp_tensor *base, tp_view_origin origin)
         atomic_store(&a->version, atomic_load(&((tp_autograd *)above)->version));
     }
     tp_grad_mark(view);
+    tp_tensor_unref(old_from);
     tp_tensor_unref(old);
     return true;
 }
@@ -67,8 +89,11 @@ static bool refresh(tp_tensor *view)
         return tp_fail(TP_ERR_RUNTIME, "Output %u of %s is a view and its base or another view of its base has been modified inplace. %s",
                        a->slot, tp_grad_node_title(a->grad_fn, name), multi_view);
     tp_value size = tp_value_ints(view->size, view->ndim), stride = tp_value_ints(view->stride, view->ndim);
-    tp_value arg[4] = { tp_of_tensor(a->view_base), size, stride, tp_int(view->offset) };
-    tp_op_node *n = size.tag == TP_LIST && stride.tag == TP_LIST && call_to_tracers(a, arg) ? tp_op_node_new(&tp_op_as_strided, arg, 1) : NULL;
+    tp_value arg[4] = { tp_of_tensor(a->view_from ? a->view_from : a->view_base), size, stride, tp_int(view->offset) };
+    bool turn = arg[0].tensor->dtype != view->dtype;
+    const tp_op *op = turn ? turning_op((tp_dtype)arg[0].tensor->dtype, (tp_dtype)view->dtype) : &tp_op_as_strided;
+    tp_value turned[2] = { arg[0], tp_of_dtype((tp_dtype)view->dtype) };
+    tp_op_node *n = size.tag == TP_LIST && stride.tag == TP_LIST && call_to_tracers(a, arg) ? tp_op_node_new(op, turn ? turned : arg, 1) : NULL;
     bool ok = n && tp_slot_describe(&n->node, 0, view) && tp_set_history(view, &n->node, 0);
     if (ok)
         a->view_version = tp_version(view);
@@ -130,6 +155,7 @@ typedef struct copy_slices {
     tp_grad_node *fn;           /* counted */
     uint32_t      fn_slot;
     tp_value      base_size, base_stride, size, stride;     /* owned lists */
+    tp_value      turns;        /* owned list, from the base down: sizes, strides, offset before a turn, dtype and offset after it; or none */
     int64_t       base_offset, offset;
 } copy_slices;
 
@@ -166,6 +192,33 @@ static bool copy_into(tp_value to, tp_value from)
     return ok;
 }
 
+/* The part of the whole gradient that the view saw, as a view of it. */
+static bool slice_of(const copy_slices *c, tp_value whole, tp_value *out)
+{
+    tp_value at = tp_value_ref(whole), next;
+    int64_t shift = c->base_offset;
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < tp_length(c->turns); i++) {
+        const tp_value *turn = c->turns.list->item[i].list->item;
+        tp_value view[4] = { at, turn[0], turn[1], tp_int(tp_as_int(turn[2]) - shift) }, more[2] = { tp_none(), turn[3] };
+        ok = tp_call1(&tp_op_as_strided, 4, view, &more[0]);
+        if (!ok)
+            break;
+        const tp_op *op = turning_op((tp_dtype)more[0].tensor->dtype, (tp_dtype)turn[3].i);
+        ok = tp_call1(op, op->arg_count, more, &next);
+        tp_value_unref(more[0]);
+        if (!ok)
+            break;
+        tp_value_unref(at);
+        at = next;
+        shift = tp_as_int(turn[4]) - at.tensor->offset;
+    }
+    tp_value view[4] = { at, c->size, c->stride, tp_int(c->offset - shift) };
+    ok = ok && tp_call1(&tp_op_as_strided, 4, view, out);
+    tp_value_unref(at);
+    return ok;
+}
+
 static bool slices_apply(tp_grad_node *n, const tp_value *g, tp_value *out)
 {
     copy_slices *c = slices_of(n);
@@ -179,9 +232,8 @@ static bool slices_apply(tp_grad_node *n, const tp_value *g, tp_value *out)
                        "you need to access saved tensors after calling backward.");
     if (!whole_gradient(c, g[0], &whole))
         return false;
-    tp_value view[4] = { whole, c->size, c->stride, tp_int(c->offset - c->base_offset) };
     tp_value fn_g[8] = { 0 };
-    bool ok = tp_call1(&tp_op_as_strided, 4, view, &slice) && tp_call1(&tp_op_clone, 1, &slice, &mine);
+    bool ok = slice_of(c, whole, &slice) && tp_call1(&tp_op_clone, 1, &slice, &mine);
     fn_g[c->fn_slot] = mine;
     bool applied = ok = ok && c->fn->kind->apply(c->fn, fn_g, out);
     bool wanted = n->edge[0].node != NULL;      /* a fresh base has no history: nobody asks for the rest */
@@ -225,6 +277,7 @@ static void slices_free(tp_grad_node *n)
     tp_value_unref(c->base_stride);
     tp_value_unref(c->size);
     tp_value_unref(c->stride);
+    tp_value_unref(c->turns);
 }
 
 static const char *slices_name(const tp_grad_node *n)
@@ -234,6 +287,38 @@ static const char *slices_name(const tp_grad_node *n)
 }
 
 const tp_grad_kind tp_copy_slices_kind = { .apply = slices_apply, .release = slices_release, .free = slices_free, .name = slices_name };
+
+/* How the view comes from its base: see copy_slices.turns. */
+static bool list_turns(const tp_tensor *view, tp_value *out)
+{
+    const tp_tensor *turn[TP_MAX_DIMS];
+    int count = 0;
+    *out = tp_none();
+    for (const tp_tensor *t = view; t->autograd && t->autograd->view_from; t = t->autograd->view_from)
+        if (t->autograd->view_from->dtype != t->dtype) {
+            if (count == TP_MAX_DIMS)
+                return tp_fail(TP_ERR_UNIMPLEMENTED, "a write through %d changes of dtype", count + 1);
+            turn[count++] = t;
+        }
+    tp_list *all = count ? tp_list_new((uint32_t)count) : NULL;
+    bool ok = !count || all;
+    for (int i = 0; ok && i < count; i++) {
+        const tp_tensor *after = turn[count - 1 - i], *before = after->autograd->view_from;
+        tp_list *l = tp_list_new(5);
+        if (!(ok = l != NULL))
+            break;
+        all->item[i] = tp_of_list(l);
+        l->item[0] = tp_value_ints(before->size, before->ndim);
+        l->item[1] = tp_value_ints(before->stride, before->ndim);
+        l->item[2] = tp_int(before->offset);
+        l->item[3] = tp_of_dtype((tp_dtype)after->dtype);
+        l->item[4] = tp_int(after->offset);
+        ok = l->item[0].tag == TP_LIST && l->item[1].tag == TP_LIST;
+    }
+    if (all)
+        *out = tp_of_list(all);
+    return ok;
+}
 
 static tp_grad_node *slices_new(tp_tensor *view, tp_tensor *base, tp_grad_node *fn, uint32_t slot)
 {
@@ -249,7 +334,7 @@ static tp_grad_node *slices_new(tp_tensor *view, tp_tensor *base, tp_grad_node *
     c->stride = tp_value_ints(view->stride, view->ndim);
     c->base_offset = base->offset;
     c->offset = view->offset;
-    bool ok = c->base_size.tag && c->base_stride.tag && c->size.tag && c->stride.tag && tp_slot_describe(n, 0, base);
+    bool ok = list_turns(view, &c->turns) && c->base_size.tag && c->base_stride.tag && c->size.tag && c->stride.tag && tp_slot_describe(n, 0, base);
     ok = ok && tp_gradient_edge(base, &n->edge[0]);
     for (uint32_t i = 1; ok && i < fn->edge_count; i++)
         if (fn->edge[i].node)

@@ -17,6 +17,11 @@ static tp_sym as_sym(tp_value v)
     return v.tag == TP_SYM ? (tp_sym){ v.sym } : tp_sym_int(tp_as_int(v));
 }
 
+static tp_sym as_truth(tp_value v)
+{
+    return v.tag == TP_SYM ? (tp_sym){ v.sym } : tp_sym_bool(tp_as_bool(v));
+}
+
 static bool give(tp_sym s, tp_value *out)
 {
     if (tp_sym_is_failed(s))
@@ -92,6 +97,56 @@ static bool run_neg(const tp_value *arg, tp_value *out)
     return true;
 }
 
+/* Of conditions; of integers the bits. */
+#define JUNCTION(NAME, SYM, BITS)                                           \
+    static bool run_##NAME(const tp_value *arg, tp_value *out)              \
+    {                                                                       \
+        if (arg[0].tag == TP_INT || arg[1].tag == TP_INT) {                 \
+            if (!is_whole(arg[0]) || !is_whole(arg[1]) || arg[0].tag == TP_SYM || arg[1].tag == TP_SYM) \
+                return refuse(#NAME, arg, 2);                               \
+            *out = tp_int(tp_as_int(arg[0]) BITS tp_as_int(arg[1]));        \
+            return true;                                                    \
+        }                                                                   \
+        if (!is_whole(arg[0]) || !is_whole(arg[1]))                         \
+            return refuse(#NAME, arg, 2);                                   \
+        return give(SYM(as_truth(arg[0]), as_truth(arg[1])), out);          \
+    }
+JUNCTION(and, tp_sym_and, &)
+JUNCTION(or, tp_sym_or, |)
+
+static bool run_sym_not(const tp_value *arg, tp_value *out) { return give(tp_sym_not(as_truth(arg[0])), out); }
+
+static bool run_sym_ite(const tp_value *arg, tp_value *out)
+{
+    if (arg[0].tag == TP_SYM && is_whole(arg[1]) && is_whole(arg[2]))
+        return give(tp_sym_where(as_truth(arg[0]), as_sym(arg[1]), as_sym(arg[2])), out);
+    *out = tp_value_ref(arg[tp_as_bool(arg[0]) ? 1 : 2]);
+    return true;
+}
+
+static bool run_sym_float(const tp_value *arg, tp_value *out)
+{
+    if (arg[0].tag == TP_SYM)
+        return give(tp_sym_to_float(as_sym(arg[0])), out);
+    if (!tp_is_number(arg[0]))
+        return refuse("sym_float", arg, 1);
+    *out = tp_float(tp_as_double(arg[0]));
+    return true;
+}
+
+#define TP_SYM_ONE(NAME)                                                    \
+    static bool run_sym_##NAME(const tp_value *arg, tp_value *out)          \
+    {                                                                       \
+        if (arg[0].tag == TP_SYM)                                           \
+            return give(tp_sym_apply(TP_SYM_FN_##NAME, as_sym(arg[0])), out); \
+        if (!tp_is_number(arg[0]))                                          \
+            return refuse("_sym_" #NAME, arg, 1);                           \
+        *out = tp_float(NAME(tp_as_double(arg[0])));                        \
+        return true;                                                        \
+    }
+TP_SYM_FUNCTIONS(TP_SYM_ONE)
+#undef TP_SYM_ONE
+
 /* ---- containers ---- */
 static bool run_getitem(const tp_value *arg, tp_value *out)
 {
@@ -134,6 +189,14 @@ const tp_builtin tp_builtins[] = {
     { "_operator", "ge", 2, run_ge, " >= " },
     { "torch", "sym_max", 2, run_sym_max, NULL },
     { "torch", "sym_min", 2, run_sym_min, NULL },
+    { "_operator", "and_", 2, run_and, " & " },
+    { "_operator", "or_", 2, run_or, " | " },
+    { "torch", "sym_not", 1, run_sym_not, NULL },
+    { "torch", "sym_ite", 3, run_sym_ite, NULL },
+    { "torch", "sym_float", 1, run_sym_float, NULL },
+#define TP_SYM_ONE(name) { "torch", "_sym_" #name, 1, run_sym_##name, NULL },
+    TP_SYM_FUNCTIONS(TP_SYM_ONE)
+#undef TP_SYM_ONE
 };
 const size_t tp_builtin_count = TP_COUNT(tp_builtins);
 const tp_builtin *const tp_builtin_getitem = &tp_builtins[0];

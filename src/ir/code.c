@@ -214,15 +214,16 @@ static bool find_last_uses(printer *p)
     return !p->failed || tp_fail_memory();
 }
 
-/* `;  a = b = None` and the end of the line. */
+/* `;  a = b = None` and the end of the line: what is read here last, and the node itself if nobody reads it. */
 static void put_releases(printer *p, const tp_node *n)
 {
     const struct last_use *last = &p->last[n->id];
-    for (uint32_t i = 0; i < last->count; i++) {
+    uint32_t count = last->count + !n->user_count;
+    for (uint32_t i = 0; i < count; i++) {
         put(&p->body, i ? " = " : ";  ");
-        put(&p->body, last->node[i]->name);
+        put(&p->body, i < last->count ? last->node[i]->name : n->name);
     }
-    put(&p->body, last->count ? " = None\n" : "\n");
+    put(&p->body, count ? " = None\n" : "\n");
 }
 
 /* ---- arguments and calls ---- */

@@ -197,12 +197,24 @@ static tp_node *node_take(tp_graph *g)
     return n;
 }
 
+/* A new node at the end stands PLACE_GAP behind the last one, another halfway between its neighbours. Where nothing lies between
+ * them the ring is numbered anew: the gap makes that rare enough to be paid by the insertions before it. */
+enum { PLACE_GAP = 1 << 20 };
+
 void tp_node_link(tp_node *at, tp_node *n)
 {
-    n->prev = at->prev;
+    tp_node *before = at->prev;
+    n->prev = before;
     n->next = at;
-    at->prev->next = n;
+    before->next = n;
     at->prev = n;
+    uint64_t room = tp_node_is_root(at) ? 2 * (uint64_t)PLACE_GAP : at->place - before->place;
+    n->place = before->place + room / 2;
+    if (room < 2) {
+        uint64_t place = 0;
+        tp_graph_each(n->graph, each)
+            each->place = place += PLACE_GAP;
+    }
 }
 
 /* The arena's copy of a name target; the others count. */

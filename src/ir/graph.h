@@ -60,6 +60,7 @@ typedef struct tp_origin {
 struct tp_node {
     tp_graph  *graph;               /* borrowed */
     tp_node   *prev, *next;
+    uint64_t   place;               /* grows along the ring, with gaps: which of two nodes comes first is one comparison */
     uint32_t   id;                  /* dense, never given twice: index of bitsets and side arrays */
     uint16_t   kind, flags;         /* tp_node_kind; TP_NODE_… */
     tp_target  target;

@@ -3,6 +3,7 @@
 
 #include "base/test.h"
 #include "ir/code.h"
+#include "ir/draw.h"
 
 static tp_graph *parse(const char *text)
 {
@@ -118,7 +119,7 @@ TP_TEST(python_code)
         { "graph(%x, %y):\n    %add = aten.add.Tensor(%x, %y, alpha=2)\n    %relu = call_method relu(%add)\n"
           "    %dead = aten.neg.default(%relu)\n    return (%relu,)\n",
           "\n\n\ndef forward(self, x, y):\n    add = torch.ops.aten.add.Tensor(x, y, alpha = 2);  x = y = None\n"
-          "    relu = add.relu();  add = None\n    dead = torch.ops.aten.neg.default(relu)\n    return (relu,)\n    " },
+          "    relu = add.relu();  add = None\n    dead = torch.ops.aten.neg.default(relu);  dead = None\n    return (relu,)\n    " },
         { "graph(%x, %_args as \"*args\"):\n    %w = get_attr a.0.weight\n    %m = call_module a.0(%x)\n"
           "    %getitem = _operator.getitem(%m, slice(None, 1, None))\n    %add = _operator.add(%getitem, %w)\n"
           "    %neg = _operator.neg(%add)\n    return {'k': %neg}\n",
@@ -176,5 +177,33 @@ out:
     tp_graph_unref(g);
 }
 
-TP_TEST_MAIN(TP_SWEPT(text_survives), TP_SPARSE(mistakes_are_named), TP_SWEPT(verify_finds_faults), TP_SWEPT(python_code),
+static const char *name_of(const tp_node *n, void *unused)
+{
+    (void)unused;
+    return n->kind == TP_OUTPUT ? NULL : n->name;
+}
+
+static const char *white(const tp_node *n, void *unused)
+{
+    (void)n, (void)unused;
+    return "a<b";
+}
+
+TP_TEST(drawing)
+{
+    const char *text = "graph(%x, %y):\n    %add = aten.add.Tensor(%x, %y)\n    return %add\n";
+    tp_graph *g = tp_graph_parse(text, strlen(text));
+    tp_draw_host host = { name_of, white, NULL };
+    tp_text out = { 0 };
+    TP_NEED(g && tp_graph_draw(g, &host, &out));
+    const char *made = tp_text_read(&out);
+    TP_EXPECT(strstr(made, "<rect x=\"24\" y=\"24\" width=\"27\" height=\"25\" rx=\"6\" fill=\"a&lt;b\""));
+    TP_EXPECT(strstr(made, ">add</text>") && !strstr(made, "output"));
+out:
+    tp_text_fini(&out);
+    tp_graph_unref(g);
+    tp_error_clear();
+}
+
+TP_TEST_MAIN(TP_SWEPT(drawing), TP_SWEPT(text_survives), TP_SPARSE(mistakes_are_named), TP_SWEPT(verify_finds_faults), TP_SWEPT(python_code),
              TP_SWEPT(verbose_code_and_listing), TP_SWEPT(tables))

@@ -554,7 +554,7 @@ static bool inside(const tp_storage *s, tp_dtype d, int ndim, const int64_t *siz
 static bool load_tensor(loader *l, const tp_pickle *args, tp_value *out)
 {
     int64_t size[TP_MAX_DIMS], stride[TP_MAX_DIMS];
-    tp_dtype dtype;
+    tp_dtype dtype = TP_f32;
     if (args->kind != TP_PICKLE_TUPLE || args->count < 5 || args->item[1]->kind != TP_PICKLE_INT || args->item[4]->kind != TP_PICKLE_BOOL)
         return broken("a tensor");
     tp_storage *s = storage_of(l, args->item[0], &dtype);

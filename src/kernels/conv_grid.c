@@ -251,27 +251,29 @@ static int runs_of(const tp_conv_grid *g, int64_t j0, int columns, tp_gemm_stret
     return n;
 }
 
-/* Only the last row must be exact, for behind it lies the next panel, which may be another thread's. */
-static void fill(const tp_conv_grid *g, int64_t k0, int64_t kc, int64_t j0, int columns, int line, int64_t element,
+/* The last rows must be exact, as many as a vector of 64 bytes may reach over: behind them lies the next panel, which may be
+ * another thread's. */
+static void fill(const tp_conv_grid *g, int64_t k0, int64_t kc, int64_t j0, int columns, int width, int64_t element,
                  char *to)
 {
     tp_gemm_stretch r[64];
     int runs = runs_of(g, j0, columns, r);
-    g->kernels->cut(kc - 1, g->copy, g->offset + k0, r, runs, to);
-    for (int i = 0; i < runs; i++)
-        memcpy(to + (kc - 1) * line + r[i].start * element,
-               (const char *)g->copy + (g->offset[k0 + kc - 1] + r[i].position) * element,
-               (size_t)(r[i].count * element));
+    int64_t exact = 1 + 64 / element / (width + 1), quick = kc > exact ? kc - exact : 0;
+    g->kernels->cut(quick, g->copy, g->offset + k0, r, runs, width, to);
+    for (int64_t p = quick; p < kc; p++)
+        for (int i = 0; i < runs; i++)
+            memcpy(to + (p * width + r[i].start) * element,
+                   (const char *)g->copy + (g->offset[k0 + p] + r[i].position) * element, (size_t)(r[i].count * element));
 }
 
 static void fill_uint32_t(const void *source, int64_t k0, int64_t kc, int64_t j0, int columns, int width, void *panel)
 {
-    fill(source, k0, kc, j0, columns, 4 * width, 4, panel);
+    fill(source, k0, kc, j0, columns, width, 4, panel);
 }
 
 static void fill_uint64_t(const void *source, int64_t k0, int64_t kc, int64_t j0, int columns, int width, void *panel)
 {
-    fill(source, k0, kc, j0, columns, 8 * width, 8, panel);
+    fill(source, k0, kc, j0, columns, width, 8, panel);
 }
 
 /* Rows are output positions here, columns are offsets: runs lie along the rows, so squares are turned. */
@@ -327,15 +329,17 @@ static int64_t pixels(const tp_conv_grid *g)
 
 int64_t tp_conv_even_step(const int64_t size[3], const int64_t space[3])
 {
-    int64_t step = 0, expected = 0;
+    int64_t step = 1, expected = 0;
+    bool seen = false;
     for (int d = 2; d >= 0; d--)
         if (size[d] > 1) {
-            if (expected && space[d] != expected)
+            if (seen && space[d] != expected)
                 return 0;
-            step = expected ? step : space[d];
+            step = seen ? step : space[d];
             expected = space[d] * size[d];
+            seen = true;
         }
-    return expected ? step : 1;
+    return step;
 }
 
 static double element(const void *data, int64_t index, size_t bytes)
@@ -496,6 +500,61 @@ static bool is_plain(const tp_conv_grid *g, int64_t *step)
            evenly_placed(g->offset, g->k, step);
 }
 
+/* ---- few outputs a channel: the product turned ----
+ *
+ * Lanes are output channels then, and outputs are rows, of which a micro-tile wastes none: of 7 x 7 outputs a quarter of the lanes
+ * would be idle. Weights are read once, in order, and turned a panel at a time, where packing would write them to memory and read
+ * them again; rows of the copy are packed before. Each output is the same chain of multiply-adds either way. */
+static bool is_turned(const tp_conv_grid *g, int64_t step)
+{
+    int64_t n = pixels(g), vector = g->kernels->columns / 2, idle = (n + vector - 1) / vector * vector - n;
+    bool large = g->rows * g->k >= 256 << 10;           /* weights that do not stay in the second cache */
+    return n <= TP_GEMM_PACKED_ROWS && (idle > n / 8 || large) && g->rows >= 2 * g->kernels->columns && g->k >= TP_GEMM_K &&
+           !g->weight_offset && step && (step == 1 || g->channel == 1);
+}
+
+typedef struct packing {
+    const tp_conv_grid *g;
+    char *to;
+    int64_t padded;             /* rows of A, whole panels */
+} packing;
+
+static void pack_rows_chunk(void *work, int64_t panel, int64_t count)
+{
+    const packing *a = work;
+    const tp_conv_grid *g = a->g;
+    int rows = g->kernels->rows;
+    int64_t first = panel * rows, left = pixels(g) - first;
+    tp_gemm_fill *fill_rows = g->element_bytes == 4 ? fill_uint32_t : fill_uint64_t;
+    (void)count;
+    for (int64_t k0 = 0; k0 < g->k; k0 += TP_GEMM_K) {
+        int64_t kc = g->k - k0 < TP_GEMM_K ? g->k - k0 : TP_GEMM_K;
+        fill_rows(g, k0, kc, first, (int)(left < rows ? left : rows), rows, a->to + (k0 * a->padded + first * kc) * (int64_t)g->element_bytes);
+    }
+}
+
+static bool multiply_turned(const tp_conv_grid *g, int64_t step)
+{
+    int64_t n = pixels(g), rows = g->kernels->rows, padded = (n + rows - 1) / rows * rows, line = g->rows * (int64_t)g->element_bytes;
+    bool last = g->channel == 1;            /* channels lie beside each other: C is out itself */
+    size_t a_bytes = ((size_t)(padded * g->k) * g->element_bytes + 63) / 64 * 64, c_bytes = last ? 0 : (size_t)(n * line);
+    char *scratch = tp_block_new(a_bytes + c_bytes), *c = last ? g->out : scratch + a_bytes;
+    if (!scratch)
+        return false;
+    tp_gemm_problem p = {
+        .m = n, .n = g->rows, .k = g->k, .packed_a = scratch, .b = g->weight, .b_row = 1, .b_column = g->weight_row,
+        .c = c, .c_row = last ? step : g->rows, .c_column = 1, .alpha = 1, .beta = g->bias ? 1 : 0,
+    };
+    for (int64_t i = 0; g->bias && i < n; i++)
+        memcpy(c + i * p.c_row * (int64_t)g->element_bytes, g->bias, (size_t)line);
+    tp_pool_run(padded / rows, pack_rows_chunk, &(packing){ g, scratch, padded });
+    bool ok = tp_gemm_solve(&p, g->kernels, g->element_bytes);
+    if (ok && !last)
+        turn(c, g->rows, n, g->rows, g->out, g->channel, g->element_bytes);
+    tp_block_free(scratch, a_bytes + c_bytes);
+    return ok;
+}
+
 static bool multiply(const tp_conv_grid *g, char *beside, int64_t step)
 {
     tp_gemm_problem p = {
@@ -527,6 +586,8 @@ bool tp_conv_grid_run(const tp_conv_grid *g, bool one_channel)
 
     if (!pixels(g))
         return true;
+    if (!one_channel && is_turned(g, step))
+        return multiply_turned(g, step);
     if (!direct && !(beside = tp_block_new(bytes)))
         return false;
     if (one_channel)

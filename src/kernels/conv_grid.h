@@ -49,7 +49,7 @@ typedef struct tp_conv_grid {
 /* one_channel: each output looks at one channel, and `rows` are the outputs of all groups. */
 TP_CHECK bool tp_conv_grid_run(const tp_conv_grid *g, bool one_channel);
 
-/* The step from each pixel to the next when it is one for all of them, 0 when it is not. */
+/* The step from each pixel to the next when it is one for all of them, 0 when it is not or when all are one element. */
 int64_t tp_conv_even_step(const int64_t size[3], const int64_t space[3]);
 
 /* B of the weight gradient: row p is an output position, column j an offset. */

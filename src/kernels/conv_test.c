@@ -30,6 +30,7 @@ static const row rows[] = {
     { 2, 1, 1, 40, 20, { 14, 14 }, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
     { 2, 1, 1, 2, 3, { 4, 4 }, { 2, 2 }, { 1, 1 }, { 3, 3 }, { 1, 1 } },
     { 2, 1, 1, 3, 16, { 32, 32 }, { 8, 8 }, { 8, 8 }, { 0, 0 }, { 1, 1 } },
+    { 2, 2, 1, 60, 70, { 7, 7 }, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },       /* turned in every set */
 };
 
 static tp_conv shape_of(const row *r)
@@ -219,12 +220,46 @@ out:
     return;
 }
 
+/* What the gradient of a sum looks like: one element everywhere. */
+static bool try_expanded(tp_dtype d, const row *r, bool last)
+{
+    world w;
+    bool ok = world_init(&w, d, r, last);
+    size_t bytes = (size_t)(w.count[W] > w.count[X] ? w.count[W] : w.count[X]) * sizeof(double);
+    double *sum = ok ? tp_block_new(bytes) : NULL;
+    if ((ok = sum != NULL)) {
+        w.v[Y] = (tp_conv_view){ .data = w.v[Y].data };
+        memset(sum, 0, bytes);
+        visit(&w, sum_x, sum);
+        ok = tp_conv_backward_input(d, &w.c, &w.v[Y], &w.v[W], &w.v[GX]);
+        TP_EXPECT(ok && same(&w, GX, sum));
+        memset(sum, 0, bytes);
+        visit(&w, sum_w, sum);
+        ok = ok && tp_conv_backward_weight(d, &w.c, &w.v[Y], &w.v[X], &w.v[GW]);
+        TP_EXPECT(ok && same(&w, GW, sum));
+    }
+    tp_block_free(sum, bytes);
+    world_fini(&w);
+    return ok;
+}
+
+TP_TEST(gradients_of_a_sum)
+{
+    for (size_t r = 0; r < TP_COUNT(rows); r++) {
+        TP_NEED(try_expanded(TP_f32, &rows[r], r % 2));
+        TP_NEED(try_expanded(TP_f64, &rows[r], r % 2 == 0));
+    }
+out:
+    return;
+}
+
 TP_TEST(failures_are_clean)
 {
     TP_NEED(try_row(TP_f32, &rows[0], true, true));
     TP_NEED(try_row(TP_f32, &rows[2], false, true));
     TP_NEED(try_row(TP_f64, &rows[6], false, true));
     TP_NEED(try_row(TP_bf16, &rows[10], true, true));
+    TP_NEED(try_row(TP_f32, &rows[TP_COUNT(rows) - 1], false, true));
 out:
     return;
 }
@@ -273,5 +308,5 @@ out:
     return;
 }
 
-TP_TEST_MAIN(TP_SPARSE(every_row_in_both_layouts), TP_SPARSE(halves), TP_SWEPT(failures_are_clean),
+TP_TEST_MAIN(TP_SPARSE(every_row_in_both_layouts), TP_SPARSE(halves), TP_SPARSE(gradients_of_a_sum), TP_SWEPT(failures_are_clean),
              TP_SPARSE(bits_do_not_depend_on_threads_nor_instruction_set))

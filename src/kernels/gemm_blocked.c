@@ -24,7 +24,10 @@ enum {
     SLICE = 2048,               /* rows and columns packed at a time, so that both stay in the last cache */
     SLICE_K = 4 * TP_GEMM_K,
     TILE_COLUMNS = 256,
-    ONE_TILE = 256,             /* rows of a tile at most: a block of A fits the second cache */
+    PACK_TURNED = 96,           /* up to so many rows of A, B is read as it lies: along k; */
+    PACK_ACROSS = 192,          /* along n, but across lines of the cache or in one set of it; */
+    PACK_IN_LINES = 640,        /* along n */
+    ONE_TILE = TP_GEMM_PACKED_ROWS, /* rows of a tile at most: a block of A fits the second cache */
 };
 
 static const tp_gemm_set *const sets[] = {
@@ -90,12 +93,13 @@ static void choose_tiles(job *j)
     const tp_gemm_problem *g = j->g;
     int64_t rows = j->kernels->rows, columns = j->kernels->columns;
     int64_t tr = least(up(g->m, rows), up(96, rows)), tc = least(up(g->n, columns), TILE_COLUMNS);
-    if (g->m <= ONE_TILE && (g->fill || g->k * g->m <= 64 << 10))
+    bool filled = g->fill || g->packed_a;
+    if (g->m <= ONE_TILE && (filled || g->k * g->m <= 64 << 10))
         tr = up(g->m, rows);
     for (int64_t tiles; (tiles = up(g->m, tr) / tr * (up(g->n, tc) / tc)) < 8 && tr * tc * g->k >= 2 * CHUNK;) {
-        if (tc > columns && (tc >= tr || g->fill))
+        if (tc > columns && (tc >= tr || filled))
             tc = up(tc / 2, columns);
-        else if (tr > rows && (!g->fill || tiles < 2))  /* each row of tiles fills the panels again */
+        else if (tr > rows && (!filled || tiles < 2))   /* each row of tiles fills the panels again */
             tr = up(tr / 2, rows);
         else
             break;
@@ -124,7 +128,7 @@ static void run_slice(const tp_gemm_problem *g, const tp_gemm_kernels *kernels, 
     choose_tiles(&j);
     if (packed_a || packed_b)
         run_packing(&j);
-    slice.packed_a = packed_a;
+    slice.packed_a = packed_a ? packed_a : g->packed_a;
     slice.packed_b = packed_b;
     tp_pool_run(j.down * (up(g->n, j.tile_columns) / j.tile_columns), tile_chunk, &j);
 }
@@ -137,8 +141,10 @@ static void advance(const void **p, int64_t elements, size_t bytes)
 static bool run_blocked(const tp_gemm_problem *g, const tp_gemm_kernels *kernels, size_t bytes)
 {
     int64_t sm = least(g->m, SLICE), sn = least(g->n, SLICE), sk = least(g->k, SLICE_K);
-    bool pack_a = g->a_offset || g->a_column != 1 || (g->n > 256 && g->m * g->k > 128 << 10);
-    bool pack_b = g->fill ? g->m > ONE_TILE : g->m > 192 || (g->b_column != 1 && g->m > 96);
+    bool pack_a = !g->packed_a && (g->a_offset || g->a_column != 1 || (g->n > 256 && g->m * g->k > 128 << 10));
+    int64_t apart = g->b_row * (int64_t)bytes;
+    bool in_lines = apart % 64 == 0 && apart % TP_GEMM_SAME_SET != 0;
+    bool pack_b = g->m > (g->fill || g->packed_a ? ONE_TILE : g->b_column != 1 ? PACK_TURNED : in_lines ? PACK_IN_LINES : PACK_ACROSS);
     size_t a_bytes = pack_a ? (size_t)(up(sm, kernels->rows) * sk) * bytes : 0;
     size_t b_bytes = pack_b ? (size_t)(up(sn, kernels->columns) * sk) * bytes : 0;
     char *scratch = NULL;
@@ -157,6 +163,8 @@ static bool run_blocked(const tp_gemm_problem *g, const tp_gemm_kernels *kernels
                 slice.beta = k0 ? 1 : g->beta;
                 advance(&slice.a, i0 * g->a_row + (g->a_offset ? 0 : k0 * g->a_column), bytes);
                 slice.a_offset = g->a_offset ? g->a_offset + k0 : NULL;
+                if (g->packed_a)
+                    advance(&slice.packed_a, k0 * up(g->m, kernels->rows), bytes);
                 if (!g->fill)
                     advance(&slice.b, k0 * g->b_row + j0 * g->b_column, bytes);
                 advance(&c, i0 * g->c_row + j0 * g->c_column, bytes);
@@ -203,7 +211,7 @@ static tp_gemm_problem transposed(const tp_gemm_problem *g)
 bool tp_gemm_solve(const tp_gemm_problem *g, const tp_gemm_kernels *kernels, size_t element_bytes)
 {
     tp_gemm_problem turned;
-    if (g->fill || g->a_offset)
+    if (g->fill || g->a_offset || g->packed_a)
         return run_blocked(g, kernels, element_bytes);
     if (g->m * g->n <= TINY && g->m * g->n * g->k <= TINY && g->k <= TP_GEMM_K) {
         kernels->tiny(g);

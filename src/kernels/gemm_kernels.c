@@ -14,7 +14,7 @@ enum { SQUARE_ROWS = TP_SQUARE_ROWS };
 #if TP_VECTOR == 64
 #define FMA_f32(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, (unsigned short)-1, 4)
 #define FMA_f64(a, b, c) __builtin_ia32_vfmaddpd512_mask(a, b, c, (unsigned char)-1, 4)
-#define MICRO_ROWS 12
+#define MICRO_ROWS 14
 #elif TP_VECTOR == 32
 #define FMA_f32(a, b, c) __builtin_ia32_vfmaddps256(a, b, c)
 #define FMA_f64(a, b, c) __builtin_ia32_vfmaddpd256(a, b, c)

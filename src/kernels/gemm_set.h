@@ -11,6 +11,8 @@
 
 /* The block of k after which a chain is added to C. The same in every instruction set, for it shows in the bits. */
 enum { TP_GEMM_K = 256 };
+enum { TP_GEMM_PACKED_ROWS = 256 };
+enum { TP_GEMM_SAME_SET = 4096 };       /* rows so many bytes apart, or a multiple, push each other out of the first cache */
 enum { TP_SQUARE_ROWS = 4 };
 
 /* Fills rows k0 … k0+kc of B at columns j0 … j0+columns, `width` elements a row, anything beyond `columns`. */
@@ -30,7 +32,8 @@ typedef struct tp_gemm_problem {
     int64_t       a_row, a_column, b_row, b_column, c_row, c_column;
     const int64_t *a_offset;            /* borrowed, may be NULL: where column p of A begins, instead of p * a_column */
     double        alpha, beta;
-    const void   *packed_a, *packed_b;  /* borrowed, may be NULL: taken from a and b as they lie */
+    const void   *packed_a, *packed_b;  /* borrowed, may be NULL: taken from a and b as they lie. A caller may give a packed A of
+                                           at most TP_GEMM_PACKED_ROWS rows */
     tp_gemm_fill *fill;                 /* may be NULL: B is in memory */
     const void   *source;               /* borrowed: first argument of fill */
     int64_t       fill_k, fill_n;       /* where this problem begins in the one that fill knows */
@@ -53,9 +56,9 @@ typedef struct tp_gemm_kernels {
     /* to[j] = start + the sum over t of weight[t] * x[offset[t] + j], for n outputs; depthwise convolution. */
     void (*taps)(int64_t n, int64_t count, const void *x, const int64_t *offset, const void *weight, double start,
                  void *to);
-    /* Rows of a panel, `columns` wide, cut from x: run i of row p begins at x[offset[p] + run[i].position]. A run is copied
+    /* Rows of a panel, `width` wide, cut from x: run i of row p begins at x[offset[p] + run[i].position]. A run is copied
      * in whole vectors: what it writes beyond its end is written again by the next run or row, or by the caller. */
-    void (*cut)(int64_t rows, const void *x, const int64_t *offset, const tp_gemm_stretch *run, int runs, void *panel);
+    void (*cut)(int64_t rows, const void *x, const int64_t *offset, const tp_gemm_stretch *run, int runs, int width, void *panel);
     /* `taps` for TP_SQUARE_ROWS rows of a 3 x 3 kernel, `to_row` apart, whose taps lie at offset[0 … 2] in each of three rows
      * of x, `row` apart, one further down for each row of outputs. n is at least 64 bytes of elements. */
     void (*square)(int64_t n, const void *x, const int64_t *offset, int64_t row, const void *weight, double start, void *to,

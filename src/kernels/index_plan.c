@@ -50,10 +50,11 @@ static bool check_mask(const tp_tensor *mask, const tp_tensor *x, int dim)
     return true;
 }
 
-/* A mask of k dims gives k index vectors: the columns of its nonzero(). A 0-d mask is not a list of coordinates; the
- * caller has made it one dim before. */
+/* A mask of k dims gives k index vectors: the columns of its nonzero(). A 0-d mask is not a list of coordinates. */
 static bool expand_mask(expanded *e, const tp_tensor *mask, const tp_tensor *x)
 {
+    if (!mask->ndim)
+        return tp_fail(TP_ERR_INDEX, "index: a mask without dims marks nothing: unsqueeze it");
     if (!check_mask(mask, x, e->dims))
         return false;
     tp_tensor *found = tp_nonzero(mask);

@@ -1,4 +1,5 @@
 /* matmul.c - matrix products of tensors: strides and scalars handed to kernels/gemm.h. */
+#include "kernels/dense.h"
 #include "kernels/gemm.h"
 #include "ops/copy.h"
 #include "ops/hooks.h"
@@ -54,6 +55,61 @@ TP_HOOK_K(tp_k_baddbmm)
     return add_product("baddbmm", arg, arg[1].tensor, arg[2].tensor, out[0]);
 }
 
+/* A view on the stack: nothing counts it, and its sizes stand inside it. */
+static tp_tensor *placed(tp_tensor *m)
+{
+    m->size = m->dims;
+    m->stride = m->dims + TP_INLINE_DIMS;
+    return m;
+}
+
+/* Member `i` of a batch, or of a matrix the part of dim `dim` between two ends; a view on the stack. */
+static tp_tensor group_of(const tp_tensor *t, int64_t i, int dim, int64_t begin, int64_t end)
+{
+    tp_tensor m = *t;
+    int drop = t->ndim - 2;
+    int64_t skip = drop ? i * t->stride[0] : begin * t->stride[dim];
+    for (int d = 0; d < 2; d++) {
+        m.dims[d] = !drop && d == dim ? end - begin : t->size[drop + d];
+        m.dims[TP_INLINE_DIMS + d] = t->stride[drop + d];
+    }
+    m.ndim = 2;
+    m.offset += skip;
+    m.numel = m.dims[0] * m.dims[1];
+    return m;
+}
+
+static bool check_ends(const int32_t *end, int64_t count, int64_t most)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (end[i] < (i ? end[i - 1] : 0) || end[i] > most)
+            return tp_fail(TP_ERR_RUNTIME, "_grouped_mm: offs must rise from 0 to at most %lld, got %d", (long long)most, (int)end[i]);
+    return true;
+}
+
+/* self, mat2, offs. What lies behind the last group belongs to none and is zero. */
+TP_HOOK_K(tp_k_grouped_mm)
+{
+    const tp_tensor *a = arg[0].tensor, *b = arg[1].tensor;
+    if (a->ndim == 3 && b->ndim == 3)
+        return multiply("bmm", a, b, out[0], one, zero);
+    tp_tensor *ends = tp_dense(arg[2].tensor, TP_i32);
+    if (!ends)
+        return false;
+    const int32_t *end = tp_tensor_data(ends);
+    bool ok = check_ends(end, ends->numel, a->ndim == 2 ? a->size[b->ndim == 2] : b->size[1]);
+    if (ok)
+        tp_fill(out[0], tp_scalar_int(0));
+    for (int64_t i = 0; ok && i < ends->numel; i++) {
+        int64_t begin = i ? end[i - 1] : 0;
+        tp_tensor left = group_of(a, i, b->ndim == 2, begin, end[i]), right = group_of(b, i, a->ndim == 3, begin, end[i]);
+        tp_tensor made = group_of(out[0], i, a->ndim == 3, begin, end[i]);
+        ok = multiply("_grouped_mm", placed(&left), placed(&right), placed(&made), one, zero);
+    }
+    tp_tensor_unref(ends);
+    return ok;
+}
+
 /* A vector as a matrix of one column. The struct is a view on the stack: nothing counts it. */
 static tp_tensor as_column(const tp_tensor *v)
 {
@@ -65,13 +121,6 @@ static tp_tensor as_column(const tp_tensor *v)
     m.dims[1] = 1;
     m.dims[TP_INLINE_DIMS] = v->ndim ? v->stride[0] : 1;
     m.dims[TP_INLINE_DIMS + 1] = 1;
-    return m;
-}
-
-static tp_tensor *placed(tp_tensor *m)
-{
-    m->size = m->dims;
-    m->stride = m->dims + TP_INLINE_DIMS;
     return m;
 }
 

@@ -144,3 +144,52 @@ TP_HOOK_K(tp_k_masked_scatter)
     tp_tensor_unref(chosen);
     return ok;
 }
+
+/* ---- claims about one element ---- */
+static bool assert_one(const tp_tensor *t, const char *text)
+{
+    if (t->numel != 1)
+        return tp_fail(TP_ERR_RUNTIME, "Boolean value of Tensor with %s is ambiguous", t->numel ? "more than one value" : "no values");
+    tp_tensor *bytes = truths(t);
+    if (!bytes)
+        return false;
+    bool held = *(const uint8_t *)tp_tensor_data(bytes) != 0;
+    tp_tensor_unref(bytes);
+    return held || tp_fail(TP_ERR_RUNTIME, "%s", text);
+}
+
+TP_HOOK_K(tp_k_assert_async)
+{
+    (void)out;
+    return assert_one(arg[0].tensor, "Expected Tensor with single nonzero value, but got zero");
+}
+
+TP_HOOK_K(tp_k_assert_async_msg)
+{
+    (void)out;
+    return assert_one(arg[0].tensor, arg[1].string->text);
+}
+
+/* masked_scatter_backward(grad_output, mask, sizes): the marked gradients in order, zeros where the source had more. */
+TP_HOOK_K(tp_k_masked_scatter_backward)
+{
+    tp_tensor *values, *chosen;
+    bool ok = broadcast_pair(arg[0].tensor, arg[1].tensor, &values, &chosen);
+    if (ok && count_true(chosen) > out[0]->numel)
+        ok = tp_fail(TP_ERR_RUNTIME, "masked_scatter_backward: %lld marked gradients for %lld elements", LL(count_true(chosen)), LL(out[0]->numel));
+    if (ok) {
+        const uint8_t *byte = tp_tensor_data(chosen);
+        size_t bytes = tp_dtype_bytes((tp_dtype)values->dtype);
+        const char *from = tp_tensor_data(values);
+        char *to = tp_tensor_data(out[0]);
+        tp_fill(out[0], tp_scalar_int(0));
+        for (int64_t i = 0; i < chosen->numel; i++)
+            if (byte[i]) {
+                memcpy(to, from + (size_t)i * bytes, bytes);
+                to += bytes;
+            }
+    }
+    tp_tensor_unref(values);
+    tp_tensor_unref(chosen);
+    return ok;
+}

@@ -209,23 +209,3 @@ TP_HOOK_K(tp_k_nonzero_static)
     tp_tensor_unref(found);
     return tp_dense_done(to, out[0], true);
 }
-
-/* ---- assertions on data ---- */
-static bool assert_nonzero(const tp_tensor *t, const char *message)
-{
-    if (t->numel != 1)
-        return tp_fail(TP_ERR_RUNTIME, "Boolean value of Tensor with %s is ambiguous", t->numel ? "more than one value" : "no values");
-    return !tp_scalar_is_zero(tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype)) || tp_fail(TP_ERR_RUNTIME, "%s", message);
-}
-
-TP_HOOK_K(tp_k_assert_async)
-{
-    (void)out;
-    return assert_nonzero(arg[0].tensor, "Expected Tensor with single nonzero value, but got zero");
-}
-
-TP_HOOK_K(tp_k_assert_async_msg)
-{
-    (void)out;
-    return assert_nonzero(arg[0].tensor, arg[1].string->text);
-}

@@ -3,7 +3,7 @@
  *
  * Every kind but the nearest is one matrix per dim, kept as rows of few entries; dims are resampled one after the other, last
  * dim first. A gradient is the same with the matrices turned. Places and weights are computed in f32 (f64 for f64), because
- * the last bit of a place decides which elements are read. */
+ * the last bit of a place decides which elements are read; not those of a cubic, which is smooth where it goes on to the next ones. */
 #include <math.h>
 
 #include "base/alloc.h"
@@ -28,7 +28,7 @@ static double rounded(const axis *a, double x)
 
 static axis axis_of(kind how, bool single, bool corners, int64_t from, int64_t to, tp_value scale)
 {
-    axis a = { how, single, corners, from, to, 0 };
+    axis a = { how, single && how != CUBIC, corners, from, to, 0 };
     double given = scale.tag == TP_NONE ? 0 : tp_as_double(scale);
     if (corners)
         a.step = to > 1 ? rounded(&a, (double)(from - 1) / (double)(to - 1)) : 0;
@@ -81,7 +81,7 @@ static double source(const axis *a, int64_t at)
 {
     if (a->corners)
         return rounded(a, a->step * (double)at);
-    return rounded(a, rounded(a, a->step * ((double)at + 0.5)) - 0.5);
+    return rounded(a, a->step * ((double)at + 0.5) - 0.5);
 }
 
 static void linear_row(const axis *a, taps *t, int64_t at, int64_t *n)

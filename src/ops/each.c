@@ -1,9 +1,13 @@
 /* each.c - ops over lists of tensors: another op, called for each member (`each` in op entries).
  *
- * In place, the other op's in-place form writes each member; an out form, or an op without an in-place form, copies what was made. Lists of numbers go along with
- * the tensors, and so do the elements of a tensor where the other op wants a number. */
+ * In place, the other op's in-place form writes each member; an out form, or an op without an in-place form, copies what was
+ * made. Lists of numbers go along with the tensors, and so do the elements of a tensor where the other op wants a number.
+ * At the end: the functional and out forms of steps that write whole lists. */
+#include <string.h>
+
 #include "ops/hooks.h"
 #include "ops/known.h"
+#include "ops/scope.h"
 
 static bool same_length(const tp_op *op, const tp_value *arg, uint32_t *count)
 {
@@ -77,4 +81,33 @@ bool tp_open_each(const tp_op *op, const tp_value *arg, tp_value *result)
     else if (all)
         tp_value_unref(tp_of_list(all));
     return ok;
+}
+
+/* ---- steps that write lists ---- */
+static tp_value copies_of(tp_scope *s, tp_value list)
+{
+    tp_values all = { 0 };
+    for (uint32_t k = 0; k < tp_length(list); k++)
+        tp_values_add(s, &all, tp_scope_call(s, &tp_op_clone, (tp_value[]){ list.list->item[k], tp_none() }));
+    return tp_scope_values(s, &all);
+}
+
+/* The step runs on copies of the lists it writes: its functional form gives them all, its out form the first. */
+bool tp_open_on_copies(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    const tp_op *step = op->base;
+    tp_value changed[64], made[8];
+    int written = 0;
+    tp_scope s;
+    tp_scope_start(&s);
+    memcpy(changed, arg, step->arg_count * sizeof *arg);
+    for (int i = 0; i < step->arg_count; i++)
+        if (step->arg[i].written)
+            changed[i] = made[written++] = copies_of(&s, arg[i]);
+    tp_scope_call_all(&s, step, changed);
+    for (int i = 0; i < op->result_count; i++)
+        tp_scope_keep(&s, &result[i], made[i]);
+    if (op->variant == TP_OUT)
+        tp_scope_copy_out(&s, op, arg[op->arg_count - 1], made[0]);
+    return tp_scope_end(&s);
 }

@@ -1,14 +1,22 @@
 /* emit_sym.c - the words of the op language on symbolic sizes. Questions about sizes become guards. */
 #include <string.h>
 
+#include "base/runtime.h"
 #include "base/text.h"
 #include "ops/emit.h"
+#include "sym/env.h"
 
 bool tp_guard(tp_sym condition, bool *bad)
 {
     bool answer = false;
     if (TP_LIKELY(tp_sym_is_bool(condition)))
         return tp_sym_same(condition, TP_SYM_TRUE);
+    /* Rules ask of sizes whether they are 0 or 1: those that depend on data are taken to be neither, as PyTorch does. */
+    if (tp_sym_has_unbacked(condition)) {
+        tp_answer known = tp_sym_known_of_sizes(condition);
+        if (known != TP_UNKNOWN)
+            return known == TP_YES;
+    }
     if (!*bad && (tp_sym_is_failed(condition) || !tp_sym_guard(condition, &answer)))
         *bad = true;
     return answer;
@@ -26,11 +34,17 @@ int64_t tp_sym_fixed(tp_sym x, bool *bad)
 
 tp_sym tp_sym_fresh(tp_sym low, tp_sym high, bool *bad)
 {
-    (void)low;
-    (void)high;
-    if (!*bad)
-        *bad = !tp_fail(TP_ERR_UNIMPLEMENTED, "a size that depends on data needs a tracer that can name it");
-    return tp_sym_int(0);
+    if (!tp_self.shape_env) {
+        if (!*bad)
+            *bad = !tp_fail(TP_ERR_DYNAMIC_SHAPE, "a size that depends on data");
+        return tp_sym_int(0);
+    }
+    /* As PyTorch bounds it: by a number of elements that is known, and is not so small that the symbol would vanish. */
+    bool bounded = tp_sym_is_int(high) && tp_sym_as_int(high) > 2;
+    tp_sym made = tp_shape_env_unbacked(tp_self.shape_env, (tp_range){ tp_sym_range(low).low, bounded ? tp_sym_as_int(high) : INT64_MAX - 1 });
+    tp_symbol_set_size_like(made);
+    *bad = *bad || tp_sym_is_failed(made);
+    return made;
 }
 
 static bool is(tp_sym x, int64_t n)

@@ -94,8 +94,8 @@ TP_TEST(backward_formulas)
     tp_value g = floats(&s, 1, (int64_t[]){ 2 }, (float[]){ 1, 10 }), grad[2] = { { 0 } };
     TP_NEED(!s.failed);
     TP_EXPECT(tp_op_mul_Tensor.save_count == 2 && tp_op_mul_Tensor.differentiable == 3);
-    /* other's formula runs first, so the saved values are self, other. */
-    tp_backward b = { .op = &tp_op_mul_Tensor, .saved = (tp_value[]){ x, y }, .g = &g, .wanted = 1, .grad = grad };
+    /* Saved values stand in the order of their names: other, self. */
+    tp_backward b = { .op = &tp_op_mul_Tensor, .saved = (tp_value[]){ y, x }, .g = &g, .wanted = 1, .grad = grad };
     TP_NEED(tp_op_mul_Tensor.backward(&b));
     TP_EXPECT(at(grad[0], 1) == 40 && grad[1].tag == TP_NONE);
     tp_value_unref(grad[0]);
@@ -109,9 +109,10 @@ out:
 }
 
 /* A rule and the loop agree. */
-static void same_as_loop(tp_scope *s, const tp_op *op, const tp_value *arg, uint64_t batched, int64_t size)
+static void same_as_loop(tp_scope *s, const tp_op *op, const tp_value *arg, uint64_t batched, int64_t members)
 {
     tp_value by_rule[4] = { { 0 } }, by_loop[4] = { { 0 } };
+    tp_sym size = tp_sym_int(members);
     if (s->failed)
         return;
     if (op->vmap(op, arg, batched, size, by_rule) && tp_vmap_loop(op, arg, batched, size, by_loop)) {

@@ -7,7 +7,7 @@
  *     tp_s_  ops/rules/      the sizes of a result
  *     tp_d_  ops/rules/      a decomposition: calls other ops through the dispatcher
  *     tp_v_  ops/rules/      a batching rule
- *     tp_j_  ops/rules/      a forward-mode rule
+ *     tp_j_  ops/rules/      a forward-mode rule (tp_j_transposed: trace/)
  *     tp_o_  export/onnx/    the ONNX nodes of a call */
 #ifndef TP_OPS_HOOKS_H
 #define TP_OPS_HOOKS_H
@@ -35,7 +35,7 @@ typedef struct tp_sym_geometry {
 #define TP_HOOK_C(name) bool name(const tp_value *arg)
 #define TP_HOOK_S(name) bool name(const tp_value *arg, tp_syms *out)
 #define TP_HOOK_D(name) bool name(const tp_op *op, const tp_value *arg, tp_value *result)
-#define TP_HOOK_V(name) bool name(const tp_op *op, const tp_value *arg, uint64_t batched, int64_t size, tp_value *result)
+#define TP_HOOK_V(name) bool name(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
 #define TP_HOOK_J(name) bool name(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out)
 #define TP_HOOK_O(name) int name(struct tp_onnx *o, const tp_value *arg)
 
@@ -47,6 +47,7 @@ bool tp_run_view(const tp_op *op, const tp_value *arg, tp_value *result);       
 bool tp_run_open(const tp_op *op, const tp_value *arg, tp_value *result);       /* the decomposition, at the bottom */
 bool tp_open_named(const tp_op *op, const tp_value *arg, tp_value *result);     /* opens another name of an op: calls the op */
 bool tp_open_each(const tp_op *op, const tp_value *arg, tp_value *result);      /* calls another op for each member of its lists */
+bool tp_open_on_copies(const tp_op *op, const tp_value *arg, tp_value *result); /* the functional and out forms of a step that writes lists */
 bool tp_run_metadata(const tp_op *op, const tp_value *arg, tp_value *result);   /* kernel writes and returns argument 0 */
 bool tp_run_variant(const tp_op *op, const tp_value *arg, tp_value *result);    /* in-place, out and functional twins of kernel ops */
 bool tp_run_list_view(const tp_op *op, const tp_value *arg, tp_value *result);  /* `results k < n`: open makes the list */

@@ -6,6 +6,7 @@
 #define TP_OPS_OP_H
 
 #include "ops/value.h"
+#include "sym/sym.h"
 #include "tile/tile.h"
 
 typedef struct tp_op tp_op;
@@ -53,6 +54,7 @@ enum {                          /* tp_op.flags */
     TP_OP_NN = 1 << 8,          /* face: _C._nn.NAME; fft_…, linalg_…, special_…: _C._fft.NAME and so on */
     TP_OP_NUMBERS = 1 << 9,     /* some Tensor slot accepts numbers */
     TP_OP_RUNTIME = 1 << 10,    /* defined at run time */
+    TP_OP_UNALIASED = 1 << 11,  /* of those: a result may share memory with no argument and no other result */
 };
 
 /* ---- element-wise ops ---- */
@@ -78,6 +80,7 @@ typedef struct tp_pointwise {
     uint8_t form_count;
     bool    row_major;          /* a fresh result lies row by row, whatever the order of the operands */
     uint32_t promoting;         /* mask of the arguments that promote */
+    uint32_t rounded;           /* mask of the arguments whose numbers are rounded to a common half type before they are used */
     uint32_t dtypes;            /* mask of the common types the op has; 0: those that have the steps of the program */
     const char *title;          /* its name where a type is refused, "NAME" not implemented for 'Half'; NULL: the op's, with _cpu */
     const tp_tile_form *form;
@@ -127,6 +130,8 @@ typedef struct tp_save {
     uint8_t  what, index;
     uint64_t readers;           /* arguments whose formulas read it: saved only when one of them wants a gradient */
 } tp_save;
+/* What is saved of a tensor argument, or of each of a list, in place of itself. Owned; none: there is no memory. */
+TP_API tp_value tp_save_describe(uint8_t what, tp_value v);
 
 /* A running backward formula. `grad` has one entry per argument; a formula fills those whose bit in `wanted` is set, or
  * leaves none for "undefined". For an argument that is a list of tensors the entry is a list. */
@@ -145,7 +150,7 @@ typedef bool tp_backward_fn(tp_backward *b);
 /* Forward mode: tangents of arguments (none where there is none) to tangents of results. */
 typedef bool tp_jvp_fn(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out);
 /* Batching: `batched` masks the arguments that have a batch dim, at front. */
-typedef bool tp_vmap_fn(const tp_op *op, const tp_value *arg, uint64_t batched, int64_t size, tp_value *result);
+typedef bool tp_vmap_fn(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result);
 /* A view's inverse: base with `fresh` written where the k-th result looked. */
 typedef bool tp_inverse_fn(const tp_op *op, const tp_value *arg, tp_tensor *base, tp_tensor *fresh, int64_t k, tp_value *out);
 
@@ -178,6 +183,7 @@ struct tp_op {
     uint8_t  autocast;                      /* tp_autocast */
     uint8_t  save_count;
     uint8_t  functional_map[2];             /* hidden writes: see `functional` */
+    uint8_t  try_count;
     uint32_t flags;                         /* TP_OP_… */
     uint32_t layers;                        /* layers that see every call of this op: grad for views and writers */
     uint64_t differentiable;                /* arguments that get a gradient */
@@ -207,13 +213,15 @@ struct tp_op {
     tp_vmap_fn      *vmap;
     tp_inverse_fn   *inverse;
     tp_onnx_fn      *onnx;                  /* NULL: through its tile program or its decomposition */
+    tp_run_fn *autograd;                    /* run-time ops: their own way through autograd, may be NULL */
+    tp_run_fn *fake;                        /* run-time ops: what runs on fake tensors in place of a shape rule, may be NULL */
     void *user;                             /* run-time ops: what python/ keeps for its kernels, else NULL */
     const struct tp_try *tries;             /* sample rows */
-    uint16_t try_count;
 };
 
 /* "aten::add.Tensor", for messages. The buffer is the caller's. */
 TP_API const char *tp_op_full_name(const tp_op *op, char out[128]);
+TP_API void *tp_fail_op(tp_err kind, const tp_op *op);     /* the errors whose text is the name of an op */
 TP_API int tp_op_arg_index(const tp_op *op, const char *name);      /* -1: no such argument */
 
 /* ---- the registry ---- */

@@ -29,6 +29,11 @@ void tp_common_add(tp_common *c, tp_value operand)
     }
 }
 
+void tp_common_add_without_dims(tp_common *c, const tp_tensor *t)
+{
+    join(&c->without_dims, (tp_dtype)t->dtype);
+}
+
 static tp_dtype outrank(tp_dtype high, tp_dtype low)
 {
     if (high == TP_DTYPE_NONE || low == TP_DTYPE_NONE)

@@ -12,6 +12,7 @@ typedef struct tp_common {
 
 #define TP_COMMON_START ((tp_common){ TP_DTYPE_NONE, TP_DTYPE_NONE, TP_DTYPE_NONE })
 TP_API void tp_common_add(tp_common *c, tp_value operand);      /* a tensor or a number; anything else is ignored */
+TP_API void tp_common_add_without_dims(tp_common *c, const tp_tensor *t);       /* as if t had none */
 TP_API tp_dtype tp_common_dtype(const tp_common *c);            /* torch.result_type */
 TP_API tp_dtype tp_dtype_of_number(tp_value v);                 /* i64, the default float, its complex, b8 */
 

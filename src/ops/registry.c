@@ -90,6 +90,12 @@ const char *tp_op_full_name(const tp_op *op, char out[128])
     return out;
 }
 
+void *tp_fail_op(tp_err kind, const tp_op *op)
+{
+    char name[128];
+    return tp_fail(kind, "%s", tp_op_full_name(op, name));
+}
+
 int tp_op_arg_index(const tp_op *op, const char *name)
 {
     for (int i = 0; i < op->arg_count; i++)

@@ -14,6 +14,7 @@ typedef struct plan {
     const tp_tile_form *form;
     tp_dtype common, result;
     bool     row_major;
+    uint32_t rounded;
     int      ndim;
     int64_t  size[TP_MAX_DIMS];
     const tp_tensor *input[TP_TILE_OPERANDS];   /* NULL: a number */
@@ -76,6 +77,7 @@ static bool make_plan(const tp_op *op, const tp_value *arg, plan *out)
     out->form = &p->form[form];
     out->result = result_dtype(p, out->common);
     out->row_major = p->row_major;
+    out->rounded = p->rounded;
     out->ndim = 0;
     for (int i = 0; i < out->form->program.input_count; i++) {
         const tp_tensor *t = tp_as_tensor(arg[out->form->input[i]]);
@@ -122,8 +124,8 @@ static int inside(const plan *p, int a, int b)
             continue;
         if (sa != sb)
             return sa < sb ? 1 : -1;
-        if (p->size[a] > p->size[b])
-            return -1;
+        if (p->size[a] < p->size[b])
+            return 1;
     }
     return 0;
 }
@@ -206,7 +208,7 @@ bool tp_check_written(const tp_tensor *out)
 {
     if (!tp_check_inference(out))
         return false;
-    for (int i = 0; i < out->ndim; i++)
+    for (int i = 0; i < out->ndim && out->numel; i++)
         if (out->stride[i] == 0 && out->size[i] > 1)
             return tp_fail(TP_ERR_RUNTIME, "unsupported operation: more than one element of the written-to tensor refers to a single "
                            "memory location. Please clone() the tensor before performing the operation.");
@@ -241,11 +243,17 @@ static bool check_type(const tp_op *op, const plan *p, tp_compute compute)
     return tp_fail(TP_ERR_UNIMPLEMENTED, "\"%s%s\" not implemented for '%s'", name, rule->title ? "" : "_cpu", tp_dtypes[p->common].title);
 }
 
-/* Among integers a number is first brought to their type, as -1 among bytes is 255. */
-static tp_scalar brought(const plan *p, tp_scalar number)
+/* Is a number in this argument first brought to the common type? Among integers it is, as -1 among bytes is 255; among halves
+ * where PyTorch rounds it (`rounded`). */
+static bool is_brought(const plan *p, int i)
+{
+    return tp_dtype_is_integral(p->common) || (tp_dtype_is_half(p->common) && (p->rounded >> i & 1));
+}
+
+static tp_scalar brought(const plan *p, int i, tp_scalar number)
 {
     _Alignas(16) char element[16];
-    if (!tp_dtype_is_integral(p->common))
+    if (!is_brought(p, i))
         return number;
     tp_scalar_write(number, element, p->common);
     return tp_scalar_read(element, p->common);
@@ -253,18 +261,20 @@ static tp_scalar brought(const plan *p, tp_scalar number)
 
 static tp_scalar number_of(const plan *p, const tp_value *arg, int i)
 {
-    return brought(p, tp_as_scalar(arg[i]));
+    return brought(p, i, tp_as_scalar(arg[i]));
 }
 
-/* A tensor without dims counts as a number: its type may be wider than the common one. */
-static bool is_number(const plan *p, const tp_tensor *t)
+/* A tensor without dims counts as a number: its type may be wider than the common one. `at`: which input it is. */
+static bool is_number(const plan *p, int at)
 {
-    return t->ndim == 0 && t->dtype != p->common && tp_dtype_is_integral(p->common);
+    const tp_tensor *t = p->input[at];
+    return t->ndim == 0 && t->dtype != p->common && is_brought(p, p->form->input[at]);
 }
 
-static tp_scalar number_in(const plan *p, const tp_tensor *t)
+static tp_scalar number_in(const plan *p, int at)
 {
-    return brought(p, tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype));
+    const tp_tensor *t = p->input[at];
+    return brought(p, p->form->input[at], tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype));
 }
 
 /* ---- division of integers by zero, which is found before anything is written ---- */
@@ -289,7 +299,7 @@ static bool is_zero_somewhere(const plan *p, const tp_value *arg, int at)
 {
     int inputs = p->form->program.input_count;
     if (at < inputs && p->input[at])
-        return is_number(p, p->input[at]) ? tp_scalar_is_zero(number_in(p, p->input[at])) : has_zero(p->input[at]);
+        return is_number(p, at) ? tp_scalar_is_zero(number_in(p, at)) : has_zero(p->input[at]);
     if (at < inputs)
         return tp_scalar_is_zero(number_of(p, arg, p->form->input[at]));
     const struct tp_form_scalar *scalar = &p->form->scalar[at - inputs];
@@ -334,12 +344,13 @@ static void run_loop(const plan *p, const tp_value *arg, tp_tensor *out, tp_comp
     for (int i = 0; i < program->input_count; i++) {
         tp_tile_operand *operand = &loop.operand[1 + i];
         const tp_tensor *t = p->input[i];
-        if (t && !is_number(p, t)) {
+        if (t && !is_number(p, i)) {
             place_operand(p, t, operand, stride[1 + i]);
             continue;
         }
-        tp_scalar_write(t ? number_in(p, t) : tp_as_scalar(arg[p->form->input[i]]), number[i], p->common);
-        *operand = (tp_tile_operand){ number[i], (uint8_t)p->common, still };
+        tp_dtype d = tp_dtype_is_half(p->common) ? TP_f32 : p->common;
+        tp_scalar_write(t ? number_in(p, i) : number_of(p, arg, p->form->input[i]), number[i], d);
+        *operand = (tp_tile_operand){ number[i], (uint8_t)d, still };
     }
     for (int i = 0; i < program->scalar_count; i++)
         scalar[i] = p->form->scalar[i].arg < 0 ? p->form->scalar[i].constant : number_of(p, arg, p->form->scalar[i].arg);
@@ -444,8 +455,12 @@ static bool run_out(const tp_op *op, const plan *p, const tp_value *arg, tp_valu
     tp_tensor *out = arg[op->arg_count - 1].tensor;
     if (!check_castable(p->result, (tp_dtype)out->dtype))
         return false;
-    if (!same_sizes(p, out) && !tp_tensor_resize(out, p->ndim, p->size))
-        return false;
+    if (!same_sizes(p, out)) {          /* its dims lie as those of a fresh result would */
+        int64_t stride[TP_MAX_DIMS];
+        result_strides(p, stride);
+        if (!tp_tensor_resize(out, p->ndim, p->size) || !tp_tensor_set_geometry(out, p->ndim, p->size, stride, out->offset))
+            return false;
+    }
     if (!tp_check_written(out) || !check_overlap(p, out) || !run_into(op, p, arg, out))
         return false;
     *result = tp_of_tensor(tp_tensor_ref(out));

@@ -174,7 +174,8 @@ bool tp_run_metadata(const tp_op *op, const tp_value *arg, tp_value *result)
     tp_tensor *out[MOST_RESULTS] = { arg[0].tensor };
     if ((op->infer && !op->infer(op, arg, g)) || !op->kernel(arg, out))
         return false;
-    *result = tp_of_tensor(tp_tensor_ref(arg[0].tensor));
+    if (op->result_count)               /* a step of an optimiser writes lists and gives nothing back */
+        *result = tp_of_tensor(tp_tensor_ref(arg[0].tensor));
     return true;
 }
 
@@ -228,6 +229,15 @@ bool tp_run_view(const tp_op *op, const tp_value *arg, tp_value *result)
     tp_tensor *view = tp_tensor_view_as(self, &g);
     if (!view)
         return false;
+    if (op->variant == TP_OUT) {
+        tp_tensor *out = arg[op->arg_count - 1].tensor;
+        bool ok = prepare_out(out, &g);
+        if (ok)
+            tp_copy(out, view);
+        tp_tensor_unref(view);
+        *result = ok ? tp_of_tensor(tp_tensor_ref(out)) : tp_none();
+        return ok;
+    }
     *result = tp_of_tensor(view);
     return true;
 }
@@ -249,13 +259,30 @@ bool tp_open_named(const tp_op *op, const tp_value *arg, tp_value *result)
 
 /* ---- tensors without memory ---- */
 
+static bool no_data(void)
+{
+    return tp_fail(TP_ERR_UNIMPLEMENTED, "Cannot copy out of meta tensor; no data!");
+}
+
 static bool meta_fill(const tp_op *op, const tp_value *arg, tp_tensor **out)
 {
     char name[128];
-    (void)arg;
     for (int i = 0; i < op->result_count; i++)
-        if (!out[i] && (op->flags & TP_OP_SYNC))
+        if (out[i] && out[i]->device.type != TP_META)       /* zeros_like(x, device = cpu) asks for sizes alone */
+            return op->kind == TP_LIKE_FACTORY && op->kernel ? op->kernel(arg, out) : no_data();
+        else if (!out[i] && (op->flags & TP_OP_SYNC))
             return tp_fail(TP_ERR_UNIMPLEMENTED, "%s: the size of its result depends on data, which a meta tensor does not have", tp_op_full_name(op, name));
+    return true;
+}
+
+/* Of the operands of a loop either all have memory or none; numbers do not matter. */
+static bool meta_alone(const tp_op *op, const tp_value *arg)
+{
+    for (int i = 0; i < op->arg_count; i++) {
+        const tp_tensor *t = tp_as_tensor(arg[i]);
+        if (t && t->ndim > 0 && t->device.type != TP_META)
+            return tp_fail(TP_ERR_RUNTIME, "Tensor on device cpu is not on the expected device meta!");
+    }
     return true;
 }
 
@@ -263,6 +290,10 @@ bool tp_run_meta(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     const tp_op *base = op->base ? op->base : op;
     tp_geometry g[MOST_RESULTS];
+    if (base->pointwise && op->variant == TP_FUNCTIONAL && !meta_alone(op, arg))
+        return false;
+    if (op->variant == TP_INPLACE && arg[0].tensor->device.type != TP_META)
+        return no_data();
     if (op->variant == TP_INPLACE && base->kind == TP_LIKE_VIEW)
         return run_view_inplace(op, arg, result);
     if (op->variant == TP_INPLACE) {

@@ -339,6 +339,21 @@ static void copy_result(tp_scope *s, const tp_op *op, tp_value to, tp_value from
     tp_scope_call(s, &tp_op_copy_, (tp_value[]){ to, from, tp_bool(false) });
 }
 
+void tp_scope_copy_out(tp_scope *s, const tp_op *op, tp_value to, tp_value from)
+{
+    if (s->failed)
+        return;
+    if (from.tag != TP_LIST) {
+        copy_result(s, op, to, from);
+        return;
+    }
+    if (tp_length(to) != tp_length(from))
+        s->failed = !tp_fail(TP_ERR_RUNTIME, "%s_%s expected an out= argument of size %u, got size %u", op->name, op->overload,
+                             tp_length(from), tp_length(to));
+    for (uint32_t k = 0; k < tp_length(from) && !s->failed; k++)
+        copy_result(s, op, to.list->item[k], from.list->item[k]);
+}
+
 /* The functional op runs; its results are copied into the arguments that the variant writes. In place, pieces of the op
  * may save the argument for backward: they then work on a copy, which is not written. */
 bool tp_open_variant(const tp_op *op, const tp_value *arg, tp_value *result)
@@ -353,17 +368,9 @@ bool tp_open_variant(const tp_op *op, const tp_value *arg, tp_value *result)
         changed[0] = tp_scope_call(&s, &tp_op_clone, (tp_value[]){ arg[0], tp_none() });
     tp_value made = tp_scope_call_all(&s, base, changed);
     for (int i = 0; !s.failed && i < base->result_count; i++) {
-        tp_value to = arg[first + i], from = made.list->item[i];
-        if (from.tag != TP_LIST) {
-            copy_result(&s, op, to, from);
-            tp_scope_keep(&s, &result[i], to);
-            continue;
-        }
-        if (tp_length(to) != tp_length(from))           /* a list is written where it stands and not given back */
-            s.failed = !tp_fail(TP_ERR_RUNTIME, "%s_%s expected an out= argument of size %u, got size %u", op->name, op->overload,
-                                tp_length(from), tp_length(to));
-        for (uint32_t k = 0; k < tp_length(from) && !s.failed; k++)
-            copy_result(&s, op, to.list->item[k], from.list->item[k]);
+        tp_scope_copy_out(&s, op, arg[first + i], made.list->item[i]);
+        if (made.list->item[i].tag != TP_LIST)          /* a list is written where it stands and not given back */
+            tp_scope_keep(&s, &result[i], arg[first + i]);
     }
     return tp_scope_end(&s);
 }
@@ -371,29 +378,6 @@ bool tp_open_variant(const tp_op *op, const tp_value *arg, tp_value *result)
 /* ---- forward mode ---- */
 
 /* A linear op maps tangents as it maps values; an operand without a tangent contributes zeros. */
-bool tp_jvp_linear(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out)
-{
-    tp_scope s;
-    tp_value changed[64];
-    const tp_op *zeros = tp_op_find("aten", "zeros_like", "");
-    (void)result;
-    tp_scope_start(&s);
-    memcpy(changed, arg, op->arg_count * sizeof *arg);
-    for (int i = 0; i < op->arg_count; i++) {
-        if (!(op->differentiable >> i & 1))
-            continue;
-        if (tangent[i].tag != TP_NONE)
-            changed[i] = tangent[i];
-        else if (arg[i].tag == TP_TENSOR)
-            changed[i] = zeros ? tp_scope_call(&s, zeros, (tp_value[]){ arg[i], tp_none(), tp_none(), tp_none(), tp_none(), tp_none() })
-                               : tp_scope_missing(&s, "zeros_like");
-    }
-    tp_value all = tp_scope_call_all(&s, op, changed);
-    for (int i = 0; i < op->result_count; i++)
-        tp_scope_keep(&s, &out[i], s.failed ? tp_none() : all.list->item[i]);
-    return tp_scope_end(&s);
-}
-
 tp_value tp_scope_piece(tp_scope *s, tp_open_fn *piece, const tp_value *arg)
 {
     tp_value result = tp_none();

@@ -89,6 +89,22 @@ bool tp_run_missing(const tp_op *op, const tp_value *arg, tp_value *result);
 
 /* ---- openings and rules that need no formula ---- */
 bool tp_open_variant(const tp_op *op, const tp_value *arg, tp_value *result);   /* in-place and out twins of composites */
+/* A result, or a list of them, into what an out form was given for it. */
+void tp_scope_copy_out(tp_scope *s, const tp_op *op, tp_value to, tp_value from);
+
+/* Forward mode. Linear in all that is differentiated: the op itself, of the tangents. */
 bool tp_jvp_linear(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out);
+/* Linear in these arguments together: tangents, or zero, in their places; the others stay. */
+bool tp_jvp_linear_in(const tp_op *op, uint64_t together, const tp_value *arg, const tp_value *tangent, tp_value *out);
+/* Linear in each of these arguments: the product rule. */
+bool tp_jvp_product(const tp_op *op, uint64_t each, const tp_value *arg, const tp_value *tangent, tp_value *out);
+/* Element-wise: the Jacobian is diagonal, so what the gradient's formula makes of a gradient it makes of a tangent. */
+bool tp_jvp_diagonal(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out);
+/* A reduction: each row of the Jacobian is the gradient of one element, so the sum of gradient times tangent over what is reduced. */
+bool tp_jvp_rows(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out);
+/* The result does not depend on what is differentiated. */
+bool tp_jvp_zero(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out);
+/* What op->save lists of a finished call: the scope's. */
+tp_value tp_scope_saved(tp_scope *s, const tp_op *op, const tp_value *arg, const tp_value *result);
 
 #endif

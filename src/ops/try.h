@@ -17,10 +17,12 @@ typedef struct tp_sample {
     uint8_t        kind;        /* tp_sample_kind */
     uint8_t        dtype;       /* of a tensor */
     uint8_t        count;       /* sizes, or elements */
-    const int64_t *size;
-    const double  *element;
     const char    *name;        /* of a set; of a tensor: its layout, may be NULL */
-    tp_value       value;       /* of a literal; lists and texts are constants */
+    union {                     /* by kind */
+        const int64_t *size;
+        const double  *element;
+        tp_value       value;   /* of a literal; lists and texts are constants */
+    };
 } tp_sample;
 
 typedef struct tp_try_row {

@@ -16,18 +16,9 @@
 #include "base/hash.h"
 #include "pass/pass.h"
 
-static bool is_writer(const tp_node *n)
+static bool may_merge(const tp_node *n, void *unused)
 {
-    if (n->kind != TP_CALL_FUNCTION || n->target.kind != TP_TARGET_OP)
-        return n->kind == TP_CALL_METHOD || n->kind == TP_CALL_MODULE || n->target.kind == TP_TARGET_HANDLE;
-    for (int i = 0; i < n->target.op->arg_count; i++)
-        if (n->target.op->arg[i].written)
-            return true;
-    return n->target.op->hidden_writes != 0;
-}
-
-static bool may_merge(const tp_node *n)
-{
+    (void)unused;
     if (n->kind == TP_GET_ATTR)
         return true;
     return n->kind == TP_CALL_FUNCTION && n->target.kind != TP_TARGET_HANDLE && !tp_node_has_effect(n);
@@ -43,7 +34,8 @@ static uint64_t hash_of(const tp_node *n)
 {
     bool either = commutes(n);
     uint32_t count = n->arg_count + 2 * n->keyword_count;
-    uint64_t h = n->kind == TP_GET_ATTR ? tp_hash_text(n->target.name) : tp_hash_word((uintptr_t)n->target.op);
+    uint64_t h = n->kind == TP_GET_ATTR ? tp_hash_text(n->target.name)
+        : tp_hash_word(n->target.kind == TP_TARGET_HANDLE ? (uintptr_t)n->target.handle->object : (uintptr_t)n->target.op);
     if (either)
         h ^= tp_hash_word(tp_value_hash(n->arg[0]) + tp_value_hash(n->arg[1]));
     for (uint32_t i = either ? 2 : 0; i < count; i++)
@@ -55,6 +47,8 @@ static bool same_target(const tp_node *a, const tp_node *b)
 {
     if (a->kind != b->kind || a->target.kind != b->target.kind)
         return false;
+    if (a->target.kind == TP_TARGET_HANDLE)
+        return a->target.handle->object == b->target.handle->object;
     return a->kind == TP_GET_ATTR ? strcmp(a->target.name, b->target.name) == 0 : a->target.op == b->target.op;
 }
 
@@ -71,17 +65,14 @@ static bool equal(const tp_node *a, const tp_node *b)
     return true;
 }
 
-bool tp_pass_cse(tp_graph *g, tp_pass *p)
+bool tp_cse(tp_graph *g, bool (*may)(const tp_node *n, void *data), void *data, bool *changed)
 {
     /* hash -> the node met first; another of the same hash takes the next free one */
     tp_map first = { 0 };
     bool ok = true;
-    tp_graph_each(g, n)
-        if (is_writer(n))
-            return true;
     for (tp_node *n = g->root.next, *next; ok && n != &g->root; n = next) {
         next = n->next;
-        if (!may_merge(n))
+        if (!may(n, data))
             continue;
         uint64_t h = hash_of(n), known;
         while (tp_map_get(&first, h, &known) && !equal((tp_node *)(uintptr_t)known, n))
@@ -93,9 +84,17 @@ bool tp_pass_cse(tp_graph *g, tp_pass *p)
         ok = tp_node_replace_uses(n, (tp_node *)(uintptr_t)known, NULL, NULL) >= 0;
         if (ok) {
             tp_node_erase(n);
-            p->changed = true;
+            *changed = true;
         }
     }
     tp_map_fini(&first);
     return ok;
+}
+
+bool tp_pass_cse(tp_graph *g, tp_pass *p)
+{
+    tp_graph_each(g, n)
+        if (tp_stage_fault(n, TP_STAGE_FUNCTIONAL))
+            return true;
+    return tp_cse(g, may_merge, NULL, &p->changed);
 }

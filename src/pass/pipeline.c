@@ -7,10 +7,44 @@
 #include "pass/pass.h"
 
 const tp_pass_info tp_pipeline_clean[] = {
-    { "cse", tp_pass_cse },         /* first: what it leaves unread, the next one drops */
-    { "dce", tp_pass_dce },
+    { "cse", tp_pass_cse, TP_STAGE_ANY },           /* first: what it leaves unread, the next one drops */
+    { "dce", tp_pass_dce, TP_STAGE_ANY },
 };
 const size_t tp_pipeline_clean_count = TP_COUNT(tp_pipeline_clean);
+
+const tp_pass_info tp_pipeline_simplify[] = {
+    { "fold", tp_pass_fold, TP_STAGE_FUNCTIONAL },          /* numbers first: rules look at literals */
+    { "algebra", tp_pass_algebra, TP_STAGE_FUNCTIONAL },
+    { "cse", tp_pass_cse, TP_STAGE_FUNCTIONAL },            /* after the rules: what they made alike is one */
+    { "dce", tp_pass_dce, TP_STAGE_FUNCTIONAL },
+};
+const size_t tp_pipeline_simplify_count = TP_COUNT(tp_pipeline_simplify);
+
+/* ---- stages ---- */
+const char *tp_stage_fault(const tp_node *n, tp_stage stage)
+{
+    if (stage == TP_STAGE_ANY)
+        return NULL;
+    if (n->kind == TP_CALL_METHOD || n->kind == TP_CALL_MODULE || (n->kind == TP_CALL_FUNCTION && n->target.kind == TP_TARGET_HANDLE))
+        return "only Python knows what it does";
+    if (stage == TP_STAGE_OPS || n->kind != TP_CALL_FUNCTION || n->target.kind != TP_TARGET_OP)
+        return NULL;
+    for (int i = 0; i < n->target.op->arg_count; i++)
+        if (n->target.op->arg[i].written)
+            return "it writes into an argument";
+    return n->target.op->hidden_writes ? "it writes into an argument" : NULL;
+}
+
+bool tp_stage_verify(const tp_graph *g, tp_stage stage)
+{
+    static const char *const names[] = { "any", "ops", "functional" };
+    tp_graph_each(g, n) {
+        const char *fault = tp_stage_fault(n, stage);
+        if (fault)
+            return tp_fail(TP_ERR_RUNTIME, "node '%s' is not legal in the stage '%s': %s", n->name, names[stage], fault);
+    }
+    return true;
+}
 
 static double now(void)
 {
@@ -26,10 +60,10 @@ static bool print(const tp_graph *g, tp_text *out)
 }
 
 /* Names the pass in front of what the verifier found. */
-static bool verify_after(const tp_graph *g, const char *pass)
+static bool verify(const tp_graph *g, const tp_pass_info *pass, const char *when)
 {
     char text[512];
-    if (tp_graph_verify(g))
+    if (tp_graph_verify(g) && tp_stage_verify(g, pass->stage))
         return true;
     tp_err kind = tp_error_kind();
     if (kind == TP_ERR_MEMORY)
@@ -39,7 +73,7 @@ static bool verify_after(const tp_graph *g, const char *pass)
         length = sizeof text - 1;
     memcpy(text, tp_error_text(), length);
     text[length] = 0;
-    return tp_fail(kind, "after %s: %s", pass, text);
+    return tp_fail(kind, "%s %s: %s", when, pass->name, text);
 }
 
 /* A graph without Python objects and symbolic facts reads back as it prints. */
@@ -67,13 +101,14 @@ static bool round_trip(const tp_graph *g, const char *pass)
 static bool run_one(tp_graph *g, const tp_pass_info *info, const tp_pass_options *o, tp_pass *p)
 {
     tp_text before = { 0 }, after = { 0 };
-    bool reports = o && o->report, ok = !reports || print(g, &before);
+    bool reports = o && o->report, checks = o && o->verify;
+    bool ok = (!reports || print(g, &before)) && (!checks || verify(g, info, "before"));
     tp_arena_reset(&p->scratch);
     p->changed = false;
     double start = reports ? now() : 0;
     ok = ok && info->run(g, p) && tp_graph_check(g);
     double seconds = reports ? now() - start : 0;
-    ok = ok && (!o || !o->verify || verify_after(g, info->name)) && (!o || !o->round_trip || round_trip(g, info->name));
+    ok = ok && (!checks || verify(g, info, "after")) && (!o || !o->round_trip || round_trip(g, info->name));
     if (ok && reports && p->changed && (ok = print(g, &after)))
         o->report(o->data, info->name, tp_text_read(&before), tp_text_read(&after), seconds);
     tp_text_fini(&before);
@@ -83,7 +118,7 @@ static bool run_one(tp_graph *g, const tp_pass_info *info, const tp_pass_options
 
 bool tp_passes_run(tp_graph *g, const tp_pass_info *passes, size_t count, const tp_pass_options *options, bool *changed)
 {
-    tp_pass p = { 0 };
+    tp_pass p = { .may_lose = options ? options->may_lose : 0, .constants = options ? options->constants : NULL };
     bool ok = true, any = false;
     tp_arena_init(&p.scratch);
     for (size_t i = 0; ok && i < count; i++) {

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "grad/tape.h"
 #include "python/face.h"
+#include "trace/grad_level.h"
 
 #include <structmember.h>
 
@@ -410,7 +411,7 @@ static PyObject *run_forward(PyObject *cls, PyObject *context, PyObject *args, b
         return NULL;
     tp_self.grad_mode = false;
     if (separate) {
-        result = PyObject_CallObject(forward, args);
+        result = tp_grad_level_at(tp_self.transforms) ? face_function_forward_outside(cls, args) : PyObject_CallObject(forward, args);
         PyObject *done = result ? PyObject_CallMethod(cls, "setup_context", "OOO", context, args, result) : NULL;
         if (!done)
             Py_CLEAR(result);
@@ -458,7 +459,12 @@ static PyObject *function_apply(PyObject *module, PyObject *const *given, Py_ssi
         return PyErr_Format(PyExc_TypeError, "a Function, its context and its arguments are wanted");
     PyObject *cls = given[0], *args = face_args_tuple(NULL, given + 3, count - 3);
     context_object *c = (context_object *)given[1];
-    bool any;
+    bool any, done = false;
+    PyObject *applied = args && tp_self.transforms ? face_function_in_levels(cls, args, given[2] == Py_True, &done) : NULL;
+    if (done) {
+        Py_DECREF(args);
+        return applied;
+    }
     c->materialize_grads = 1;
     PyObject *needs = args ? needs_tuple(args, &any) : NULL;
     if (!needs) {

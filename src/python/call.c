@@ -200,6 +200,19 @@ static PyObject *overridden_call(op_set *set, call_frame *f, PyObject *self, PyO
     return result;
 }
 
+/* `_foreach_add_(list, …)` gives back the very list it was called with; as an op it gives nothing. */
+static PyObject *written_list(PyObject *taken, const tp_op *op, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
+{
+    if (taken != Py_None || !op->each || op->variant != TP_INPLACE)
+        return taken;
+    PyObject *given = count ? args[0] : NULL;
+    for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++)
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, i), op->arg[0].name) == 0)
+            given = args[count + i];
+    Py_DECREF(taken);
+    return Py_NewRef(given ? given : Py_None);
+}
+
 PyObject *face_call_set(op_set *set, PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
 {
     call_frame f;
@@ -221,7 +234,7 @@ PyObject *face_call_set(op_set *set, PyObject *self, PyObject *const *args, Py_s
     if (TP_UNLIKELY(f.overloaded_count > 0) || face_function_mode_active())
         result = overridden_call(set, &f, self, args, count, kwnames);
     else
-        result = face_run_signature(set, s, &f, out, requires_grad);
+        result = written_list(face_run_signature(set, s, &f, out, requires_grad), s->op, args, count, kwnames);
     if (TP_UNLIKELY(f.owned_count > 0))
         face_frame_fini(&f);
     return result;

@@ -328,7 +328,7 @@ static int to_generator(PyObject *o, tp_value *out)
     return 1;
 }
 
-static int to_one(call_frame *f, const tp_arg *type, PyObject *o, tp_value *out)
+static int to_plain(call_frame *f, const tp_arg *type, PyObject *o, tp_value *out)
 {
     switch ((tp_type)type->type) {
     case TP_TYPE_TENSOR: return to_tensor(f, type, o, out);
@@ -349,6 +349,21 @@ static int to_one(call_frame *f, const tp_arg *type, PyObject *o, tp_value *out)
     case TP_TYPE_STREAM: break;
     }
     return 0;
+}
+
+/* An object whose class overrides functions may stand for anything: a proxy for a size, say. */
+static int to_override(call_frame *f, PyObject *o, tp_value *out)
+{
+    if (face_is_tensor(o) || !face_note_overloaded(f, o))
+        return 0;
+    *out = tp_none();
+    return 1;
+}
+
+static int to_one(call_frame *f, const tp_arg *type, PyObject *o, tp_value *out)
+{
+    int got = to_plain(f, type, o, out);
+    return got ? got : to_override(f, o, out);
 }
 
 /* ---- lists ---- */
@@ -399,7 +414,7 @@ static int to_list(call_frame *f, const tp_arg *type, PyObject *o, tp_value *out
         return face_to_ints(f, type, item, count, out);
     }
     if (type->length == 0 || type->type == TP_TYPE_TENSOR || (f->exact && type->type == TP_TYPE_SYMINT))
-        return 0;
+        return to_override(f, o, out);
     /* int[2] takes a single int for both; SymInt[2] only where a signature is matched loosely. */
     tp_value one;
     int got = to_one(f, type, o, &one);

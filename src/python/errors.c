@@ -17,6 +17,11 @@ static PyObject *exception_class(tp_err kind)
     case TP_ERR_ZERO_DIVISION: return PyExc_ZeroDivisionError;
     case TP_ERR_ASSERTION: return PyExc_AssertionError;
     case TP_ERR_INTERRUPT: return PyExc_KeyboardInterrupt;
+    case TP_ERR_GUARD:
+    case TP_ERR_DEVICES:
+    case TP_ERR_DATA_OUTPUT:
+    case TP_ERR_DYNAMIC_SHAPE:
+    case TP_ERR_UNSUPPORTED:
     case TP_ERR_NONE:
     case TP_ERR_FOREIGN:
     case TP_ERR_RUNTIME: break;
@@ -24,9 +29,49 @@ static PyObject *exception_class(tp_err kind)
     return PyExc_RuntimeError;
 }
 
+/* Classes that the package has, with where: their modules are imported when one is raised. */
+static const struct distant { tp_err kind; bool of_op; const char *module, *name; } distant[] = {
+    { TP_ERR_GUARD, false, "fx.experimental.symbolic_shapes", "GuardOnDataDependentSymNode" },
+    { TP_ERR_DEVICES, false, "_subclasses.fake_tensor", "FakeTensorDeviceMismatchError" },
+    { TP_ERR_DATA_OUTPUT, true, "_subclasses.fake_tensor", "DataDependentOutputException" },
+    { TP_ERR_DYNAMIC_SHAPE, true, "_subclasses.fake_tensor", "DynamicOutputShapeException" },
+    { TP_ERR_UNSUPPORTED, true, "_subclasses.fake_tensor", "UnsupportedOperatorException" },
+};
+
+/* The OpOverload that a full name, `space::name.overload`, means. */
+static PyObject *named_op(const char *full)
+{
+    char text[128];
+    PyOS_snprintf(text, sizeof text, "%s", full);
+    char *name = strstr(text, "::"), *overload = name ? strchr(name, '.') : NULL;
+    if (overload)
+        *overload++ = 0;
+    if (name)
+        *name = 0;
+    const tp_op *op = name ? tp_op_find(text, name + 2, overload ? overload : "") : NULL;
+    return op ? face_overload(op) : PyUnicode_FromString(full);
+}
+
+static void raise_distant(const struct distant *d)
+{
+    PyObject *what = d->of_op ? named_op(tp_error_text()) : PyUnicode_FromString(tp_error_text());
+    PyObject *module = what ? face_import(d->module) : NULL, *class = module ? PyObject_GetAttrString(module, d->name) : NULL;
+    if (class)
+        PyErr_SetObject(class, what);
+    Py_XDECREF(class);
+    Py_XDECREF(module);
+    Py_XDECREF(what);
+}
+
 PyObject *face_raise(void)
 {
     tp_err kind = tp_error_kind();
+    for (size_t i = 0; i < TP_COUNT(distant); i++)
+        if (distant[i].kind == kind) {
+            raise_distant(&distant[i]);
+            tp_error_clear();
+            return NULL;
+        }
     if (kind == TP_ERR_FOREIGN && PyErr_Occurred()) {
         tp_error_clear();
         return NULL;

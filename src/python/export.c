@@ -27,6 +27,7 @@ typedef struct tracing {
     tp_functional *functional;  /* owned, may be NULL: writes are recorded as they are */
     tp_layer_id    layer;
     bool running;               /* the user's function */
+    bool asserts;               /* what the program declares of numbers is asserted by the graph */
 } tracing;
 
 /* ---- where a node comes from ---- */
@@ -52,7 +53,7 @@ static PyObject *line_text(tracing *t, PyCodeObject *code, int line)
 }
 
 /* The package's own frames are not the user's, except the forward of its modules. */
-static bool is_user_frame(PyFrameObject *f, PyCodeObject *code)
+bool face_is_user_frame(PyFrameObject *f, PyCodeObject *code)
 {
     if (PyUnicode_CompareWithASCIIString(code->co_name, "forward") == 0)
         return true;
@@ -71,7 +72,7 @@ static PyObject *user_stack(tracing *t)
     while (f && list) {
         PyCodeObject *code = PyFrame_GetCode(f);
         bool last = (PyObject *)code == t->outermost;
-        if (!last && is_user_frame(f, code)) {
+        if (!last && face_is_user_frame(f, code)) {
             PyObject *line = line_text(t, code, PyFrame_GetLineNumber(f));
             if (!line || PyList_Append(list, line) < 0)
                 Py_CLEAR(list);
@@ -231,7 +232,7 @@ static void copy_plainly(tp_graph *g)
 static bool clean(tp_graph *g)
 {
     copy_plainly(g);
-    const tp_pass_info dce = { "dce", tp_pass_dce };
+    const tp_pass_info dce = { "dce", tp_pass_dce, TP_STAGE_ANY };
     return tp_passes_run(g, &dce, 1, NULL, NULL) || face_raise();
 }
 
@@ -240,6 +241,10 @@ static PyObject *finish(tracing *t, PyObject *seen, PyObject *output, PyObject *
 {
     PyObject *leaves = PyList_New(0), *spec = leaves ? face_tree_flatten(output, NULL, leaves) : NULL;
     PyObject *written = spec ? find_written(t, seen, replaced) : NULL, *constants = NULL, *graph = NULL, *result = NULL;
+    if (written && t->asserts && !tp_record_asserts(t->recorder)) {
+        face_raise();
+        Py_CLEAR(written);
+    }
     if (written && add_output(t, written, leaves) && clean(tp_recorder_graph(t->recorder)) && (constants = face_constants(t->recorder)))
         graph = fx_wrap_graph(tp_recorder_graph(t->recorder));
     for (Py_ssize_t i = 0; graph && i < PyList_GET_SIZE(written); i++)
@@ -285,10 +290,10 @@ static PyObject *run(tracing *t, PyObject *function, PyObject *leaves, PyObject 
 static PyObject *export_trace(PyObject *module, PyObject *args)
 {
     PyObject *function, *leaves, *names, *table, *stack, *result = NULL;
-    int functional, pre_dispatch;
+    int functional, pre_dispatch, asserts = 0;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!O!O!ppOO!", &PyFunction_Type, &function, &PyList_Type, &leaves, &PyList_Type, &names, &functional,
-                          &pre_dispatch, &table, &PyList_Type, &stack))
+    if (!PyArg_ParseTuple(args, "O!O!O!ppOO!|p", &PyFunction_Type, &function, &PyList_Type, &leaves, &PyList_Type, &names, &functional,
+                          &pre_dispatch, &table, &PyList_Type, &stack, &asserts))
         return NULL;
     if (PyList_GET_SIZE(names) != PyList_GET_SIZE(leaves))
         return PyErr_Format(PyExc_ValueError, "one name for each input is needed");
@@ -296,7 +301,7 @@ static PyObject *export_trace(PyObject *module, PyObject *args)
     PyObject *linecache = PyImport_ImportModule("linecache");
     tracing t = { .table = table, .stack = stack, .outermost = PyFunction_GET_CODE(function), .lines = PyDict_New(),
                   .getline = linecache ? PyObject_GetAttrString(linecache, "getline") : NULL,
-                  .layer = pre_dispatch ? TP_LAYER_TRACE_P : TP_LAYER_TRACE_R };
+                  .layer = pre_dispatch ? TP_LAYER_TRACE_P : TP_LAYER_TRACE_R, .asserts = asserts };
     tp_record_host host = { .context = &t, .decompose = decomposes ? decompose : NULL, .origin = origin, .keeps_names = true };
     Py_XDECREF(linecache);
     if (t.lines && t.getline) {

@@ -36,7 +36,7 @@ typedef struct word_object { PyObject_HEAD int word; } word_object;     /* layou
 
 enum { LAYOUT_STRIDED, LAYOUT_SPARSE_COO, LAYOUT_SPARSE_CSR, LAYOUT_SPARSE_CSC, LAYOUT_SPARSE_BSR, LAYOUT_SPARSE_BSC,
        LAYOUT_MKLDNN, LAYOUT_JAGGED, LAYOUT_COUNT };
-enum { FORMAT_COUNT = 4, MOST_FREE_WRAPPERS = 64 };
+enum { FORMAT_COUNT = 4, MOST_FREE_WRAPPERS = 64, MOST_FREE_SIZES = 64 };
 
 /* Modes of a thread; tp_self.modes points here while a stack is not empty or functions are disabled. */
 typedef struct face_modes {
@@ -72,6 +72,8 @@ struct face_state {
     PyObject *name_function, *name_dispatch;    /* interned "__torch_function__", "__torch_dispatch__" */
     tensor_object *free_wrapper;    /* linked through `tensor` */
     int free_wrapper_count;
+    PyTupleObject *free_size[TP_INLINE_DIMS + 1];   /* by length, linked through the first item */
+    int free_size_count;
     PyObject *function_sets, *method_sets, *nn_sets;    /* dicts: name -> op_set */
     struct capture_state *capture;  /* owned, capture/frame311.c: NULL until the frame hook is first used */
     tp_print_options print_options;
@@ -159,6 +161,8 @@ tp_value face_sym_value(PyObject *o);                   /* of one for which face
 bool face_sym_int(PyObject *o, int64_t *out);           /* specialises, with a guard; false: exception set */
 bool face_sym_truth(PyObject *o, bool *answer);         /* the same of a condition */
 tp_shape_env *face_env_of(PyObject *o);                 /* of a ShapeEnv; borrowed */
+bool face_is_user_frame(PyFrameObject *f, PyCodeObject *code);     /* not of the package, or a module's forward */
+PyObject *face_fake_mode(const tp_tensor *t);           /* borrowed; NULL: belongs to none (no exception set) */
 PyObject *face_shape_env(tp_shape_env *env);            /* None: Python does not know it */
 bool face_sym_init(PyObject *module);
 bool face_fake_init(PyObject *module);
@@ -290,10 +294,18 @@ struct tp_signature;
 const struct tp_signature *face_signature_of(PyObject *capsule);   /* of _export_signature; NULL: exception set */
 bool face_export_program_init(PyObject *module);        /* export_program.c: .pt2 */
 bool face_transforms_init(PyObject *module);           /* transforms.c: torch.func */
+bool face_vmap_init(PyObject *module);                 /* vmap.c: torch.func.vmap */
+bool face_functorch_init(PyObject *module);            /* functorch.c: torch._C._functorch */
+bool face_forward_mode_init(PyObject *module);         /* forward_mode.c: torch.func.jvp, autograd.forward_ad */
+/* function_levels.c, while a transform is entered: the Function applied there, *done false when it is the usual way there … */
+PyObject *face_function_in_levels(PyObject *cls, PyObject *args, bool separate, bool *done);
+/* … but for forward, which runs outside the innermost level, a level of grad. */
+PyObject *face_function_forward_outside(PyObject *cls, PyObject *args);
 bool face_aot_init(PyObject *module);                  /* aot.c */
 bool face_op_table_init(PyObject *module);             /* op_table.c */
 bool face_module_is_plain(PyObject *module);         /* no hook of its own, none for all modules */
 bool face_module_call_init(PyObject *module);          /* module_call.c */
+bool face_module_tree_init(PyObject *module);          /* module_tree.c */
 bool face_optimizer_init(PyObject *module);            /* optimizer_step.c */
 bool face_autocast_init(PyObject *module);             /* autocast.c */
 PyObject *face_overload(const tp_op *op);           /* the OpOverload of an op, one object while it lives */

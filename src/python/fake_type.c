@@ -43,10 +43,47 @@ static bool note_env(env_object *o, bool there)
     return done == 0;
 }
 
+/* ---- where the user's program stands: (file, line, function), or NULL ---- */
+static void *capture_stack(void *context)
+{
+    (void)context;
+    PyFrameObject *frame = (PyFrameObject *)Py_XNewRef((PyObject *)PyEval_GetFrame());
+    PyObject *place = NULL;
+    while (frame && !place) {
+        PyCodeObject *code = PyFrame_GetCode(frame);
+        if (face_is_user_frame(frame, code))
+            place = Py_BuildValue("OiO", code->co_filename, PyFrame_GetLineNumber(frame), code->co_name);
+        Py_DECREF(code);
+        PyFrameObject *back = PyFrame_GetBack(frame);
+        Py_DECREF(frame);
+        frame = back;
+    }
+    Py_XDECREF(frame);
+    if (PyErr_Occurred())
+        PyErr_Clear();              /* no memory: a guard without its place is a guard still */
+    return place;
+}
+
+static void release_stack(void *place)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    Py_DECREF((PyObject *)place);
+    PyGILState_Release(state);
+}
+
+static void print_stack(void *place, tp_text *text)
+{
+    if (place)
+        tp_text_add(text, "Caused by: (%s:%ld in %s)", PyUnicode_AsUTF8(PyTuple_GET_ITEM((PyObject *)place, 0)),
+                    PyLong_AsLong(PyTuple_GET_ITEM((PyObject *)place, 1)), PyUnicode_AsUTF8(PyTuple_GET_ITEM((PyObject *)place, 2)));
+}
+
 static PyObject *env_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    (void)args, (void)kwargs;               /* options are those of the Python class */
-    tp_shape_env *env = tp_shape_env_new(NULL, NULL);
+    (void)args;
+    PyObject *keep = kwargs ? PyDict_GetItemString(kwargs, "specialize_zero_one") : NULL;       /* the others are the class's */
+    tp_shape_env_options options = { .keep_zero_one = keep == Py_False, .stack = { capture_stack, release_stack, print_stack, NULL } };
+    tp_shape_env *env = tp_shape_env_new(NULL, &options);
     env_object *made = env ? (env_object *)type->tp_alloc(type, 0) : NULL;
     if (!made) {
         tp_shape_env_unref(env);
@@ -120,6 +157,12 @@ static PyObject *env_unbacked(PyObject *self, PyObject *args)
     return face_sym(tp_shape_env_unbacked(env_in(self), (tp_range){ low, high }));
 }
 
+static PyObject *env_unbacked_float(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return face_sym(tp_shape_env_unbacked_float(env_in(self)));
+}
+
 static PyObject *env_format_guards(PyObject *self, PyObject *args)
 {
     int verbose = 0;
@@ -132,15 +175,36 @@ static PyObject *env_format_guards(PyObject *self, PyObject *args)
     return made;
 }
 
-/* [(text, message or None, deferred, condition as SymBool or bool), …] */
+/* The number or condition that a text over the symbols means. */
+static PyObject *env_parse(PyObject *self, PyObject *text)
+{
+    const char *read = PyUnicode_AsUTF8(text);
+    return read ? face_sym(tp_sym_parse(env_in(self), read)) : NULL;
+}
+
+/* _python_text(number or condition): as Python over the names of its symbols */
+static PyObject *env_python_text(PyObject *self, PyObject *o)
+{
+    tp_text text = { 0 };
+    (void)self;
+    if (!face_is_sym(o))
+        return PyObject_Repr(o);
+    tp_sym_print_python(tp_sym_simplify((tp_sym){ face_sym_value(o).sym }), &text);
+    PyObject *made = text.failed ? PyErr_NoMemory() : PyUnicode_FromStringAndSize(tp_text_read(&text), (Py_ssize_t)text.length);
+    tp_text_fini(&text);
+    return made;
+}
+
+/* [(text, message or None, deferred, condition as SymBool or bool, (file, line, function) or None), …] */
 static PyObject *env_guards(PyObject *self, void *unused)
 {
     (void)unused;
     size_t count = tp_shape_env_guard_count(env_in(self));
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (size_t i = 0; list && i < count; i++) {
-        const tp_guard *g = tp_shape_env_guard_at(env_in(self), i);
-        PyObject *item = Py_BuildValue("szNN", g->text, g->message, PyBool_FromLong(g->deferred), face_sym(g->condition));
+        const tp_sym_fact *g = tp_shape_env_guard_at(env_in(self), i);
+        PyObject *item = Py_BuildValue("szNNO", g->text, g->message, PyBool_FromLong(g->deferred), face_sym(g->condition),
+                                       g->stack ? (PyObject *)g->stack : Py_None);
         if (!item)
             Py_CLEAR(list);
         else
@@ -194,9 +258,28 @@ static PyMethodDef env_methods[] = {
     { "_unbacked", env_unbacked, METH_VARARGS, NULL },
     { "format_guards", env_format_guards, METH_VARARGS, NULL },
     { "_freeze", env_freeze, METH_VARARGS, NULL },
+    { "_parse", env_parse, METH_O, NULL },
+    { "_python_text", env_python_text, METH_O, NULL },
+    { "_unbacked_float", env_unbacked_float, METH_NOARGS, NULL },
     { 0 },
 };
+/* [name, …] of the unbacked symbols that are sizes */
+static PyObject *env_size_like(PyObject *self, void *unused)
+{
+    (void)unused;
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < tp_shape_env_symbol_count(env_in(self)); i++) {
+        const tp_symbol *s = tp_symbol_of(tp_shape_env_symbol_at(env_in(self), i));
+        PyObject *name = s->size_like ? PyUnicode_FromString(s->name) : NULL;
+        if (s->size_like && (!name || PyList_Append(list, name) < 0))
+            Py_CLEAR(list);
+        Py_XDECREF(name);
+    }
+    return list;
+}
+
 static PyGetSetDef env_attributes[] = {
+    { "_size_like", env_size_like, NULL, NULL, NULL },
     { "_guards", env_guards, NULL, NULL, NULL },
     { "_symbols", env_symbols, NULL, NULL, NULL },
     { "__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL },
@@ -225,10 +308,37 @@ typedef struct mode_object {
 
 enum { MOST_ENTRIES = 64 };
 
+/* Tensors keep the mode they were made in, and may be let go by any thread. */
+static void keep_mode(tp_fake_mode *settings)
+{
+    Py_INCREF((PyObject *)((char *)settings - offsetof(mode_object, settings)));
+}
+
+static void drop_mode(void *settings)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    Py_DECREF((PyObject *)((char *)settings - offsetof(mode_object, settings)));
+    PyGILState_Release(state);
+}
+
+PyObject *face_fake_mode(const tp_tensor *t)
+{
+    const tp_fake_mode *m = tp_fake_mode_of(t), *entered = tp_self.fake;
+    if (!m && entered && tp_is_fake(t))         /* a literal keeps its numbers, not its mode */
+        m = entered->lasting;
+    return m && m->drop == drop_mode ? (PyObject *)((char *)m - offsetof(mode_object, settings)) : NULL;
+}
+
 static PyObject *mode_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     (void)args, (void)kwargs;
-    return type->tp_alloc(type, 0);
+    mode_object *m = (mode_object *)type->tp_alloc(type, 0);
+    if (m) {
+        m->settings.lasting = &m->settings;
+        m->settings.keep = keep_mode;
+        m->settings.drop = drop_mode;
+    }
+    return (PyObject *)m;
 }
 
 static int mode_traverse(PyObject *self, visitproc visit, void *arg)
@@ -300,30 +410,46 @@ static PyObject *mode_exit(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* _fake(tensor, sizes or None): sizes are integers and SymInts */
-static PyObject *mode_fake(PyObject *self, PyObject *args)
+static bool read_sizes(PyObject *sizes, int ndim, tp_sym *out)
 {
-    mode_object *m = (mode_object *)self;
-    PyObject *real, *sizes;
-    if (!PyArg_ParseTuple(args, "O!O", face.tensor_base, &real, &sizes))
-        return NULL;
-    const tp_tensor *t = face_tensor(real);
-    if (sizes == Py_None)
-        return face_wrap_or_raise(tp_fake_of(t));
-    if (!PyTuple_Check(sizes) || PyTuple_GET_SIZE(sizes) != t->ndim)
+    if (!PyTuple_Check(sizes) || PyTuple_GET_SIZE(sizes) != ndim)
         return PyErr_Format(PyExc_TypeError, "one size for each dimension is needed");
-    tp_sym size[TP_MAX_DIMS];
-    for (int i = 0; i < t->ndim; i++) {
+    for (int i = 0; i < ndim; i++) {
         PyObject *item = PyTuple_GET_ITEM(sizes, i);
         int64_t plain;
         if (Py_IS_TYPE(item, face.sym_int))
-            size[i] = (tp_sym){ face_sym_value(item).sym };
+            out[i] = (tp_sym){ face_sym_value(item).sym };
         else if (face_read_int(item, &plain))
-            size[i] = tp_sym_int(plain);
+            out[i] = tp_sym_int(plain);
         else
-            return NULL;
+            return false;
     }
-    return face_wrap_or_raise(tp_fake_symbolic(t, m->settings.env, size));
+    return true;
+}
+
+/* _fake(tensor, sizes or None, alias or None): sizes are integers and SymInts; the result shares the storage of the alias, a fake */
+static PyObject *mode_fake(PyObject *self, PyObject *args)
+{
+    mode_object *m = (mode_object *)self;
+    PyObject *real, *sizes, *alias = Py_None;
+    tp_sym size[TP_MAX_DIMS];
+    if (!PyArg_ParseTuple(args, "O!O|O", face.tensor_base, &real, &sizes, &alias))
+        return NULL;
+    const tp_tensor *t = face_tensor(real);
+    if (sizes != Py_None && !read_sizes(sizes, t->ndim, size))
+        return NULL;
+    if (alias != Py_None && !(face_is_tensor(alias) && tp_is_fake(face_tensor(alias))))
+        return PyErr_Format(PyExc_TypeError, "an alias is a fake tensor");
+    void *outside = tp_self.fake;
+    tp_self.fake = &m->settings;
+    tp_tensor *made = sizes == Py_None ? tp_fake_of(t) : tp_fake_symbolic(t, m->settings.env, size);
+    if (made && alias != Py_None) {
+        tp_tensor *beside = tp_fake_beside(made, face_tensor(alias));
+        tp_tensor_unref(made);
+        made = beside;
+    }
+    tp_self.fake = outside;
+    return face_wrap_or_raise(made);
 }
 
 static PyMethodDef mode_methods[] = {
@@ -355,7 +481,53 @@ static PyObject *is_fake(PyObject *module, PyObject *o)
     return PyBool_FromLong(face_is_tensor(o) && tp_is_fake(face_tensor(o)));
 }
 
-static PyMethodDef fake_functions[] = { { "_is_fake", is_fake, METH_O, NULL }, { 0 } };
+static const char left[] = "fake modes left";
+
+/* (innermost mode or None, what _enter_fake_again wants): no mode is on until then. */
+static PyObject *leave_fake(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    tp_fake_mode *m = tp_self.fake;
+    if (!m)
+        return Py_BuildValue("OO", Py_None, Py_None);
+    PyObject *stack = PyCapsule_New(m, left, NULL);
+    if (!stack)
+        return NULL;
+    PyObject *mode = m->drop == drop_mode ? (PyObject *)((char *)m->lasting - offsetof(mode_object, settings)) : Py_None;
+    tp_self.fake = NULL;
+    tp_self.active &= ~TP_LAYER_BIT(TP_LAYER_FAKE);
+    return Py_BuildValue("ON", mode, stack);
+}
+
+static PyObject *enter_fake_again(PyObject *module, PyObject *stack)
+{
+    (void)module;
+    if (stack == Py_None)
+        Py_RETURN_NONE;
+    tp_fake_mode *m = PyCapsule_GetPointer(stack, left);
+    if (!m)
+        return NULL;
+    if (tp_self.fake || PyCapsule_SetName(stack, "used") < 0)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_RuntimeError, "a fake mode entered meanwhile is still on");
+    tp_self.fake = m;
+    tp_self.active |= TP_LAYER_BIT(TP_LAYER_FAKE);
+    Py_RETURN_NONE;
+}
+
+/* Of the call that is being made on fake tensors; None: their sizes are integers, or there is no such call. */
+static PyObject *current_shape_env(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return tp_self.shape_env ? face_shape_env(tp_self.shape_env) : Py_NewRef(Py_None);
+}
+
+static PyMethodDef fake_functions[] = {
+    { "_current_shape_env", current_shape_env, METH_NOARGS, NULL },
+    { "_is_fake", is_fake, METH_O, NULL },
+    { "_leave_fake", leave_fake, METH_NOARGS, NULL },
+    { "_enter_fake_again", enter_fake_again, METH_O, NULL },
+    { 0 },
+};
 
 bool face_fake_init(PyObject *module)
 {

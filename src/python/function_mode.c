@@ -215,8 +215,16 @@ PyObject *face_override_method(PyObject *self, const char *name, PyObject *const
     PyObject *callable = PyObject_GetAttrString((PyObject *)face.tensor_base, name);
     PyObject *tuple = callable ? face_args_tuple(self, args, count) : NULL, *keywords = NULL, *result = NULL;
     if (tuple && (!kwnames || !PyTuple_GET_SIZE(kwnames) || (keywords = face_keywords_dict(args + count, kwnames)))) {
-        bool own = face_overrides(self) & OVERRIDES_FUNCTION;
-        result = face_call_override(callable, &self, own, tuple, keywords);
+        call_frame f;               /* only for its list of those who override */
+        f.overloaded_count = 0;
+        face_note_overloaded(&f, self);
+        for (Py_ssize_t i = 0; i < count; i++) {
+            bool nested = PyTuple_Check(args[i]);       /* an index */
+            Py_ssize_t items = nested ? PyTuple_GET_SIZE(args[i]) : 1;
+            for (Py_ssize_t k = 0; k < items; k++)
+                face_note_overloaded(&f, nested ? PyTuple_GET_ITEM(args[i], k) : args[i]);
+        }
+        result = face_call_override(callable, f.overloaded, f.overloaded_count, tuple, keywords);
     }
     Py_XDECREF(callable);
     Py_XDECREF(tuple);

@@ -5,6 +5,7 @@
 #include "grad/tape.h"
 #include "ops/promote.h"
 #include "python/face.h"
+#include "trace/fake.h"
 
 #define KEYWORDS(f) ((PyCFunction)(void (*)(void))(f))
 
@@ -361,6 +362,14 @@ static PyObject *copy_with_storage(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "OO!", &tensor, &PyDict_Type, &memo) || !face_is_tensor(tensor))
         return NULL;
     tp_tensor *t = face_tensor(tensor);
+    if (tp_is_fake(t)) {                /* two fakes of one storage share a copy's */
+        PyObject *at = PyLong_FromVoidPtr(t->storage), *first = at ? PyDict_GetItemWithError(memo, at) : NULL;
+        PyObject *fake = at && !PyErr_Occurred() ? face_wrap_or_raise(tp_fake_beside(t, first ? face_tensor(first) : NULL)) : NULL;
+        if (fake && !first && PyDict_SetItem(memo, at, fake) < 0)
+            Py_CLEAR(fake);
+        Py_XDECREF(at);
+        return fake;
+    }
     PyObject *key = PyLong_FromVoidPtr(t->storage), *made = NULL;
     PyObject *copy = key ? Py_XNewRef(PyDict_GetItemWithError(memo, key)) : NULL;
     if (key && !copy && !PyErr_Occurred()) {

@@ -112,5 +112,6 @@ PyObject *fx_graph_str(tp_graph *g);
 PyObject *fx_node_str(tp_node *n);                          /* format_node */
 bool fx_code_init(PyObject *module);
 bool fx_run_init(PyObject *module);                         /* fx_run.c */
+bool fx_passes_init(PyObject *module);                      /* fx_passes.c */
 
 #endif

@@ -150,13 +150,24 @@ static int target_is(const tp_node *n, PyObject *target, const tp_op *op)
 PyObject *fx_graph_find_nodes(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = { "op", "target", "sort", NULL };
-    PyObject *op, *target = Py_None;
-    int sort = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOp", names, &op, &target, &sort))
+    PyObject *op = NULL, *target = Py_None, *list = PyList_New(0);
+    int sort = 1;               /* they come sorted */
+    if (!list || !PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOp", names, &op, &target, &sort)) {
+        Py_XDECREF(list);
         return NULL;
-    int kind = fx_kind_of(op);
+    }
+    int kind = op ? fx_kind_of(op) : -1;
+    if (kind < 0 && op) {       /* there are none of an unknown kind */
+        PyErr_Clear();
+        return list;
+    }
+    if (kind < 0)
+        PyErr_SetString(PyExc_TypeError, "Graph.find_nodes() missing 1 required keyword-only argument: 'op'");
+    else if (kind == TP_CALL_FUNCTION && target == Py_None)
+        PyErr_SetString(PyExc_AssertionError, "target must not be None for call_function op");
+    if (PyErr_Occurred())
+        Py_CLEAR(list);
     const tp_op *wanted = face_overload_op(target);
-    PyObject *list = kind < 0 ? NULL : PyList_New(0);
     tp_graph *g = fx_graph_of(self);
     for (tp_node *n = g->root.next; list && n != &g->root; n = n->next) {
         int fits = n->kind != kind ? 0 : target == Py_None ? 1 : target_is(n, target, wanted);
@@ -171,9 +182,12 @@ PyObject *fx_graph_find_nodes(PyObject *self, PyObject *args, PyObject *kwargs)
 PyObject *fx_graph_output_node(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    tp_node *n = tp_graph_output_node(fx_graph_of(self));
-    if (n)
-        return fx_wrap_node(n);
-    PyErr_SetNone(PyExc_StopIteration);
-    return NULL;
+    tp_node *last = fx_graph_of(self)->root.prev;
+    if (last->kind == TP_OUTPUT)
+        return fx_wrap_node(last);
+    if (tp_node_is_root(last)) {
+        PyErr_SetNone(PyExc_StopIteration);
+        return NULL;
+    }
+    return PyErr_Format(PyExc_AssertionError, "Expected output node, got op=%s", tp_node_kind_names[last->kind]);
 }

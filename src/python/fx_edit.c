@@ -27,12 +27,8 @@ static PyObject *move(PyObject *self, PyObject *o, bool after)
     tp_node *n = fx_node_of(o);
     if (n->graph != at->graph)
         return PyErr_Format(PyExc_AssertionError, "Attempting to move a Node into a different Graph");
-    if (n == at) {
-        if (!after && PyErr_WarnEx(PyExc_UserWarning,
-                                   "Trying to prepend a node to itself. This behavior has no effect on the graph.", 1) < 0)
-            return NULL;
+    if (n == at)
         Py_RETURN_NONE;
-    }
     if ((n->flags | at->flags) & TP_NODE_ERASED || n->kind == TP_ROOT)
         return PyErr_Format(PyExc_RuntimeError, "Attempting to move %s, which is not in the graph",
                             n->kind == TP_ROOT ? "the root" : "an erased Node");
@@ -121,24 +117,27 @@ static PyObject *swap_leaf(PyObject *o, void *data)
     return Py_NewRef(o == s->old ? s->fresh : o);
 }
 
-static PyObject *node_replace_input_with(PyObject *self, PyObject *args, PyObject *kwargs)
+static PyObject *replace_input(PyObject *self, swap *s)
 {
-    static char *names[] = { "old_input", "new_input", NULL };
-    swap s;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO", names, &s.old, &s.fresh))
-        return NULL;
     PyObject *tuple = fx_args_tuple(fx_node_of(self)), *dict = tuple ? fx_kwargs_dict(fx_node_of(self)) : NULL,
              *result = NULL;
     if (dict) {
-        result = set_attribute(self, "args", fx_map(tuple, swap_leaf, &s));
+        result = set_attribute(self, "args", fx_map(tuple, swap_leaf, s));
         if (result) {
             Py_DECREF(result);
-            result = set_attribute(self, "kwargs", fx_map(dict, swap_leaf, &s));
+            result = set_attribute(self, "kwargs", fx_map(dict, swap_leaf, s));
         }
     }
     Py_XDECREF(tuple);
     Py_XDECREF(dict);
     return result;
+}
+
+static PyObject *node_replace_input_with(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "old_input", "new_input", NULL };
+    swap s;
+    return PyArg_ParseTupleAndKeywords(args, kwargs, "OO", names, &s.old, &s.fresh) ? replace_input(self, &s) : NULL;
 }
 
 /* ---- replacement ---- */
@@ -223,26 +222,35 @@ static bool copy_meta(tp_node *from, tp_node *to)
     return target && PyDict_Update(target, source) == 0;
 }
 
+static int replace_by_constant(replacing *r)
+{
+    swap s = { r->old, r->fresh };
+    Py_ssize_t count = PyList_GET_SIZE(r->changed), done = 0;
+    for (PyObject *made; done < count && (made = replace_input(PyList_GET_ITEM(r->changed, done), &s)); done++)
+        Py_DECREF(made);
+    return done == count ? 0 : -1;
+}
+
 static PyObject *node_replace_all_uses_with(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = { "replace_with", "delete_user_cb", "propagate_meta", NULL };
     replacing r = { .old = self };
     int propagate = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O$p", names, &r.fresh, &r.choose, &propagate))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO$p", names, &r.fresh, &r.choose, &propagate))
         return NULL;
-    if (!fx_is_node(r.fresh))
-        return PyErr_Format(PyExc_TypeError, "replace_all_uses_with() needs a Node, not %R",
-                            (PyObject *)Py_TYPE(r.fresh));
-    tp_node *old = fx_node_of(self), *fresh = fx_node_of(r.fresh);
-    if (fresh->graph != old->graph)
+    if (!r.fresh)
+        return PyErr_Format(PyExc_TypeError,
+                            "Node.replace_all_uses_with() missing 1 required positional argument: 'replace_with'");
+    tp_node *old = fx_node_of(self), *fresh = fx_is_node(r.fresh) ? fx_node_of(r.fresh) : NULL;
+    if (fresh && fresh->graph != old->graph)
         return fx_foreign_error(fresh, old->user_count ? old->user[0]->name : old->name, old->graph);
-    if (propagate && !copy_meta(old, fresh))
+    if (fresh && propagate && !copy_meta(old, fresh))
         return NULL;
     if (r.choose == Py_None)
         r.choose = NULL;
-    r.hooks = owner_hooks(self);
+    r.hooks = fresh ? owner_hooks(self) : NULL;
     r.changed = PyList_New(0);
-    int done = r.changed && ask_users(&r, old) ? tp_node_replace_uses(old, fresh, was_chosen, &r) : -1;
+    int done = !r.changed || !ask_users(&r, old) ? -1 : fresh ? tp_node_replace_uses(old, fresh, was_chosen, &r) : replace_by_constant(&r);
     Py_XDECREF(r.hooks);
     tp_map_fini(&r.chosen);
     if (done >= 0)
@@ -278,8 +286,15 @@ static PyObject *node_format(PyObject *self, PyObject *args, PyObject *kwargs)
 
 static PyObject *node_normalized(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    (void)self, (void)args, (void)kwargs;
-    return face_unimplemented("Node.normalized_arguments");
+    char name[96];
+    PyOS_snprintf(name, sizeof name, "%s.fx.operator_schemas", face.package);
+    PyObject *module = PyImport_ImportModule(name), *function = module ? PyObject_GetAttrString(module, "_normalized_arguments") : NULL;
+    PyObject *all = function ? face_args_tuple(self, PySequence_Fast_ITEMS(args), PyTuple_GET_SIZE(args)) : NULL;
+    PyObject *result = all ? PyObject_Call(function, all, kwargs) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(function);
+    Py_XDECREF(all);
+    return result;
 }
 
 static PyObject *node_rename(PyObject *self, PyObject *candidate)
@@ -294,7 +309,7 @@ static PyObject *node_rename(PyObject *self, PyObject *candidate)
     return name && tp_node_set_name(n, name) ? Py_NewRef(Py_None) : face_raise();
 }
 
-/* Where a node stands, for comparing and for pickles. */
+/* How many nodes stand before it, for pickles. */
 static Py_ssize_t position(const tp_node *n)
 {
     Py_ssize_t at = 0;
@@ -305,10 +320,9 @@ static Py_ssize_t position(const tp_node *n)
 
 PyObject *fx_node_compare(PyObject *a, PyObject *b, int how)
 {
-    if (how == Py_EQ || how == Py_NE || !fx_is_node(a) || !fx_is_node(b) ||
-        fx_node_of(a)->graph != fx_node_of(b)->graph)
+    if (how == Py_EQ || how == Py_NE || !fx_is_node(a) || !fx_is_node(b))
         Py_RETURN_NOTIMPLEMENTED;
-    Py_RETURN_RICHCOMPARE(position(fx_node_of(a)), position(fx_node_of(b)), how);
+    Py_RETURN_RICHCOMPARE(fx_node_of(a)->place, fx_node_of(b)->place, how);
 }
 
 static PyObject *node_reduce(PyObject *self, PyObject *unused)

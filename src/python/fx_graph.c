@@ -720,5 +720,5 @@ bool face_fx_init(PyObject *module)
         return false;
     return fx_node_types_init(module) && (face.fx.graph = fx_make_type(module, &graph_spec, "_FxGraph")) &&
            fx_order_init(module) && fx_arguments_init(module) &&
-           fx_code_init(module) && fx_run_init(module) && PyModule_AddFunctions(module, functions) == 0;
+           fx_code_init(module) && fx_run_init(module) && fx_passes_init(module) && PyModule_AddFunctions(module, functions) == 0;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ops/run.h"
+#include "ops/symbolic.h"
 #include "python/face.h"
 
 typedef struct indexing {
@@ -118,10 +119,11 @@ static bool slice_at(indexing *x, PyObject *slice)
         return false;
     }
     bool traced = face_is_traced();         /* a trace must cut other lengths too: nothing is known to be whole */
-    if (start < 0 && !traced)
+    bool known = !traced && !tp_sym_is_node(tp_tensor_sym_size(x->at, x->dim));
+    if (start < 0 && known)
         start = start + length < 0 ? 0 : start + length;
-    bool whole = start == 0 && stop >= length && by == 1;
-    if (!whole || traced) {
+    bool whole = start == 0 && by == 1 && (known ? stop >= length : !traced && stop == INT64_MAX);
+    if (!whole) {
         const PySliceObject *s = (PySliceObject *)slice;
         tp_value arg[5] = { tp_none(), tp_int(x->dim) };
         if (!key_int(s->start, start, &arg[2]) || !key_int(s->stop, stop, &arg[3]) || !key_int(s->step, by, &arg[4]) || !step(x, face.op_slice, "slice", arg))
@@ -156,22 +158,30 @@ static bool gather_at(indexing *x, tp_tensor *index)
     return true;
 }
 
-static bool gather_flag(indexing *x, bool on)
+/* A mask of one element marks a new dim of size one. */
+static bool gather_flag(indexing *x, const tp_tensor *flag)
 {
-    tp_tensor *flag = tp_tensor_new_scalar(TP_b8, tp_scalar_int(on));
-    int64_t one = 1, stride = 1;
-    tp_tensor *row = flag ? tp_tensor_view(flag, 1, &one, &stride, 0) : NULL;
-    tp_tensor_unref(flag);
-    if (!row) {
+    tp_value arg[2] = { tp_of_tensor(flag), tp_int(0) }, row;
+    if (!tp_call(face.op_unsqueeze, arg, &row)) {
         face_raise();
         return false;
     }
     if (!unsqueeze_at(x)) {
-        tp_tensor_unref(row);
+        tp_value_unref(row);
         return false;
     }
-    bool ok = gather_at(x, row);
+    bool ok = gather_at(x, row.tensor);
     x->dim++;
+    return ok;
+}
+
+static bool gather_bool(indexing *x, bool on)
+{
+    tp_tensor *flag = tp_tensor_new_scalar(TP_b8, tp_scalar_int(on));
+    bool ok = flag && gather_flag(x, flag);
+    if (!flag)
+        face_raise();
+    tp_tensor_unref(flag);
     return ok;
 }
 
@@ -190,10 +200,10 @@ static bool tensor_at(indexing *x, PyObject *o, int shown_dim)
     if (t->ndim == 0 && !mask && !(t->keys & TP_ALL_LAYERS) && !tp_self.active) {
         return select_at(x, tp_scalar_to_int(tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype)), shown_dim);
     }
-    if (t->ndim == 0 && mask && !(t->keys & TP_ALL_LAYERS) && !tp_self.active)
-        return gather_flag(x, !tp_scalar_is_zero(tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype)));
+    if (t->ndim == 0 && mask)
+        return gather_flag(x, t);
     bool ok = gather_at(x, tp_tensor_ref(t));
-    x->dim += mask && t->ndim ? t->ndim : 1;
+    x->dim += mask ? t->ndim : 1;
     return ok;
 }
 
@@ -276,7 +286,7 @@ static bool apply_item(indexing *x, PyObject *item, int shown_dim, int skipped)
     if (PySlice_Check(item))
         return slice_at(x, item);
     if (PyBool_Check(item))
-        return gather_flag(x, item == Py_True);
+        return gather_bool(x, item == Py_True);
     if (face_is_int(item))
         return face_read_int(item, &index) && select_at(x, index, shown_dim);
     if (face_is_sym(item)) {
@@ -371,12 +381,10 @@ static bool key_overridden(PyObject *self, PyObject *key)
     if (!face_function_subclass_on() || PyLong_CheckExact(key) || PySlice_Check(key) || key == Py_None || key == Py_Ellipsis)
         return false;
     if (!PyTuple_Check(key))
-        return face_is_tensor(key) && (face_overrides(key) & OVERRIDES_FUNCTION);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); i++) {
-        PyObject *item = PyTuple_GET_ITEM(key, i);
-        if (face_is_tensor(item) && (face_overrides(item) & OVERRIDES_FUNCTION))
+        return face_has_function(key);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); i++)
+        if (face_has_function(PyTuple_GET_ITEM(key, i)))
             return true;
-    }
     return false;
 }
 

@@ -4,7 +4,7 @@
  * key that a program registers: "CPU", "Meta", "Autograd", "CompositeImplicitAutograd" … */
 #include <string.h>
 
-#include "python/face.h"
+#include "python/vmap.h"
 
 /* ---- running a Python kernel ---- */
 static PyObject *kernel_for(const tp_op *op, const char *key)
@@ -55,24 +55,184 @@ static PyObject *positional(const tp_op *op, const tp_value *arg, PyObject *kwar
     return tuple;
 }
 
+static bool shares_memory(tp_value v, const tp_storage *with)
+{
+    if (v.tag == TP_TENSOR)
+        return v.tensor->storage == with;
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (shares_memory(v.list->item[i], with))
+            return true;
+    return false;
+}
+
+static bool is_fresh(const tp_op *op, const tp_value *arg, const tp_value *result, tp_value v, int number)
+{
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (!is_fresh(op, arg, result, v.list->item[i], number))
+            return false;
+    if (v.tag != TP_TENSOR || !v.tensor->storage)
+        return true;
+    for (int i = 0; i < op->arg_count; i++)
+        if (shares_memory(arg[i], v.tensor->storage))
+            return false;
+    for (int i = 0; i < number; i++)
+        if (shares_memory(result[i], v.tensor->storage))
+            return false;
+    return true;
+}
+
+static bool check_fresh(const tp_op *op, PyObject *kernel, const tp_value *arg, tp_value *result)
+{
+    for (int i = 0; i < op->result_count; i++)
+        if (!is_fresh(op, arg, result, result[i], i)) {
+            PyObject *module = PyObject_GetAttrString(kernel, "__module__");
+            PyErr_Format(PyExc_RuntimeError, "%s (with implementation in %V): The output of this custom operator (1) must not also be an input to this "
+                         "custom operator and (2) may not alias any inputs to this custom operator or other returns. The most common way to trigger "
+                         "this error is if we have y = custom_op(x) and y and x are the same Tensor. Please instead return a clone of the offending "
+                         "output tensor(s) (e.g. return x.clone()) or refactor the custom operator to not return y.",
+                         op->name, module && PyUnicode_Check(module) ? module : NULL, "a callable");
+            Py_XDECREF(module);
+            return tp_call_take_back(op, result);
+        }
+    return true;
+}
+
+/* `kernel` is borrowed; NULL: the error is set already. */
+static bool call_kernel(const tp_op *op, PyObject *kernel, const tp_value *arg, tp_value *result)
+{
+    PyObject *given = NULL, *kwargs = kernel ? PyDict_New() : NULL, *args = kwargs ? positional(op, arg, kwargs) : NULL;
+    Py_XINCREF(kernel);
+    if (args)
+        given = PyObject_Call(kernel, args, kwargs);
+    bool ok = given && face_unbox_results(op, given, result) && (!(op->flags & TP_OP_UNALIASED) || check_fresh(op, kernel, arg, result));
+    Py_XDECREF(args);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(given);
+    Py_XDECREF(kernel);
+    return ok || face_foreign();
+}
+
 static bool run_python(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     PyGILState_STATE state = PyGILState_Ensure();
-    PyObject *kernel = Py_XNewRef(choose_kernel(op, arg)), *given = NULL;
-    bool ok = false;
-    if (!kernel) {
-        PyErr_Format(PyExc_NotImplementedError, "There were no tensor arguments to this function (e.g., you passed an empty list of Tensors), or no kernel for %s::%s is registered for this device", op->space, op->name);
-    } else {
-        PyObject *kwargs = PyDict_New(), *args = kwargs ? positional(op, arg, kwargs) : NULL;
-        if (args)
-            given = PyObject_Call(kernel, args, kwargs);
-        Py_XDECREF(args);
-        Py_XDECREF(kwargs);
+    PyObject *kernel = choose_kernel(op, arg);
+    if (!kernel)
+        PyErr_Format(PyExc_NotImplementedError, is_meta_call(op, arg) ? "%s::%s: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel "
+                     "registered. You may have run into this message while using an operator with PT2 compilation APIs (torch.compile/torch.export); in order to "
+                     "use this operator with those APIs you'll need to add a fake impl. Please see the following for next steps:  "
+                     "https://pytorch.org/tutorials/advanced/custom_ops_landing_page.html"
+                     : "There were no tensor arguments to this function (e.g., you passed an empty list of Tensors), or no kernel for %s::%s is registered for this device",
+                     op->space, op->name);
+    bool ok = call_kernel(op, kernel, arg, result);
+    PyGILState_Release(state);
+    return ok;
+}
+
+/* A kernel for all devices needs no other on fake tensors. */
+static PyObject *fake_kernel(const tp_op *op)
+{
+    PyObject *kernel = kernel_for(op, "Meta");
+    return kernel ? kernel : kernel_for(op, "CompositeExplicitAutograd");
+}
+
+static bool run_fake(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    bool ok = call_kernel(op, fake_kernel(op), arg, result);
+    PyGILState_Release(state);
+    return ok;
+}
+
+static bool run_autograd(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    bool ok = call_kernel(op, kernel_for(op, "Autograd"), arg, result);
+    PyGILState_Release(state);
+    return ok;
+}
+
+/* ---- below autograd: `with torch._C._AutoDispatchBelowAutograd():` ---- */
+typedef struct below_object {
+    PyObject_HEAD
+    uint32_t allowed;           /* as it was */
+    bool     entered;
+} below_object;
+
+static PyObject *below_enter(PyObject *self, PyObject *unused)
+{
+    below_object *o = (below_object *)self;
+    (void)unused;
+    o->allowed = tp_self.allowed;
+    o->entered = true;
+    tp_self.allowed &= TP_LAYER_BIT(TP_LAYER_GRAD) - 1;
+    return Py_NewRef(self);
+}
+
+static PyObject *below_exit(PyObject *self, PyObject *unused)
+{
+    below_object *o = (below_object *)self;
+    (void)unused;
+    if (o->entered)
+        tp_self.allowed = o->allowed;
+    o->entered = false;
+    Py_RETURN_FALSE;
+}
+
+static PyMethodDef below_methods[] = {
+    { "__enter__", below_enter, METH_NOARGS, NULL },
+    { "__exit__", below_exit, METH_VARARGS, NULL },
+    { 0 },
+};
+static PyType_Slot below_slots[] = { { Py_tp_methods, below_methods }, { 0, NULL } };
+static PyType_Spec below_spec = { "taper._C._AutoDispatchBelowAutograd", sizeof(below_object), 0, Py_TPFLAGS_DEFAULT, below_slots };
+
+/* ---- batching ---- */
+/* The result of a rule with its batch in front. */
+static bool to_front(PyObject *dims, tp_value *v)
+{
+    tp_value moved;
+    int64_t at;
+    for (uint32_t i = 0; i < tp_length(*v); i++)
+        if (!to_front(dims, &v->list->item[i]))
+            return false;
+    if (v->tag != TP_TENSOR || dims == Py_None)
+        return true;
+    if (!face_read_int(dims, &at))
+        return false;
+    if (!tp_call(tp_op_find("aten", "movedim", "int"), (tp_value[]){ *v, tp_int(at), tp_int(0) }, &moved))
+        return face_raise() != NULL;
+    tp_value_unref(*v);
+    *v = moved;
+    return true;
+}
+
+/* What register_vmap was given: rule(info, in_dims, *args) gives (output, out_dims). */
+static bool batch_python(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *rule = Py_XNewRef(kernel_for(op, "FuncTorchBatched")), *kwargs = PyDict_New(), *args = kwargs ? positional(op, arg, kwargs) : NULL;
+    PyObject *dims = args ? PyTuple_New(PyTuple_GET_SIZE(args)) : NULL, *info = dims ? face_vmap_info(size, TP_RANDOM_ERROR) : NULL;
+    for (Py_ssize_t i = 0; info && i < PyTuple_GET_SIZE(args); i++)
+        PyTuple_SET_ITEM(dims, i, batched >> i & 1 ? PyLong_FromLong(0) : Py_NewRef(Py_None));
+    PyObject *head = info ? PyTuple_Pack(2, info, dims) : NULL, *all = head ? PySequence_Concat(head, args) : NULL;
+    PyObject *given = all && rule ? PyObject_Call(rule, all, kwargs) : NULL;
+    bool ok = given && PyTuple_Check(given) && PyTuple_GET_SIZE(given) == 2;
+    if (given && !ok)
+        PyErr_Format(PyExc_RuntimeError, "the vmap rule of %s::%s must give (output, out_dims)", op->space, op->name);
+    ok = ok && face_unbox_results(op, PyTuple_GET_ITEM(given, 0), result);
+    for (int i = 0; ok && i < op->result_count; i++) {
+        PyObject *each = PyTuple_GET_ITEM(given, 1), *one = PyTuple_Check(each) && i < PyTuple_GET_SIZE(each) ? PyTuple_GET_ITEM(each, i) : each;
+        if (!to_front(one, &result[i]))
+            ok = tp_call_take_back(op, result);
     }
-    if (given)
-        ok = face_unbox_results(op, given, result);
+    Py_XDECREF(rule);
+    Py_XDECREF(kwargs);
+    Py_XDECREF(args);
+    Py_XDECREF(dims);
+    Py_XDECREF(info);
+    Py_XDECREF(head);
+    Py_XDECREF(all);
     Py_XDECREF(given);
-    Py_XDECREF(kernel);
     PyGILState_Release(state);
     return ok || face_foreign();
 }
@@ -81,13 +241,15 @@ static bool run_python(const tp_op *op, const tp_value *arg, tp_value *result)
 static PyObject *define(PyObject *module, PyObject *args)
 {
     const char *space, *schema;
+    int unaliased = 0;
     (void)module;
-    if (!PyArg_ParseTuple(args, "ss", &space, &schema))
+    if (!PyArg_ParseTuple(args, "ss|p", &space, &schema, &unaliased))
         return NULL;
     tp_op *op = tp_op_define(space, schema);
     if (!op)
         return face_raise();
     op->run = run_python;
+    op->flags |= unaliased ? TP_OP_UNALIASED : 0;
     op->user = NULL;
     return face_overload(op);
 }
@@ -102,6 +264,18 @@ static tp_op *runtime_op(PyObject *o)
     return op && (op->flags & TP_OP_RUNTIME) ? (tp_op *)op : NULL;
 }
 
+/* A kernel for all devices and with its gradients from its pieces makes a composite, unless another is nearer. */
+static void choose_way(tp_op *op)
+{
+    bool whole = kernel_for(op, "CPU") || kernel_for(op, "CompositeExplicitAutograd") || kernel_for(op, "Autograd");
+    bool pieces = kernel_for(op, "CompositeImplicitAutograd") && !whole;
+    op->kind = pieces ? TP_LIKE_COMPOSITE : TP_LIKE_OPAQUE;
+    op->open = pieces ? run_python : NULL;
+    op->autograd = kernel_for(op, "Autograd") ? run_autograd : NULL;
+    op->fake = fake_kernel(op) ? run_fake : NULL;
+    op->layers |= op->autograd ? TP_LAYER_BIT(TP_LAYER_GRAD) : 0;       /* whether or not anything wants a gradient */
+}
+
 static PyObject *implement(PyObject *module, PyObject *args)
 {
     PyObject *overload, *kernel;
@@ -112,8 +286,12 @@ static PyObject *implement(PyObject *module, PyObject *args)
     tp_op *op = runtime_op(overload);
     if (!op || (!op->user && !(op->user = PyDict_New())))
         return NULL;
-    if (PyDict_SetItemString(op->user, key, kernel) < 0)
+    bool autograd = !strncmp(key, "Autograd", 8);
+    if (PyDict_SetItemString(op->user, autograd ? "Autograd" : key, kernel) < 0)
         return NULL;
+    choose_way(op);
+    if (strcmp(key, "FuncTorchBatched") == 0)
+        op->vmap = batch_python;
     Py_RETURN_NONE;
 }
 
@@ -150,5 +328,8 @@ static PyMethodDef functions[] = {
 
 bool face_library_init(PyObject *module)
 {
-    return PyModule_AddFunctions(module, functions) == 0;
+    PyObject *below = PyType_FromSpec(&below_spec);
+    bool ok = below && PyModule_AddObjectRef(module, "_AutoDispatchBelowAutograd", below) == 0;
+    Py_XDECREF(below);
+    return ok && PyModule_AddFunctions(module, functions) == 0;
 }

@@ -1,7 +1,10 @@
 /* literal.c - nested Python lists to tensors, and tensors to nested lists. */
 #include <string.h>
 
+#include "ops/known.h"
 #include "python/face.h"
+#include "trace/fake.h"
+#include "trace/vmap_level.h"
 
 /* What a nest of sequences holds: its shape and the least type that holds every number. */
 typedef struct literal {
@@ -288,6 +291,10 @@ static PyObject *list_from(const tp_tensor *t, int dim, const char *at)
 
 static bool readable(const tp_tensor *t, const char *what)
 {
+    if (tp_is_batched(t)) {
+        PyErr_SetString(PyExc_RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage");
+        return false;
+    }
     if (t->storage->kind != TP_MEMORY_NONE || !t->numel)
         return true;
     if (t->device.type == TP_META)
@@ -297,8 +304,30 @@ static bool readable(const tp_tensor *t, const char *what)
     return false;
 }
 
+/* Every element is a number of its own, asked for by calls that tracers see. */
+static PyObject *fake_list(const tp_tensor *t)
+{
+    if (t->ndim == 0)
+        return face_item(t);
+    const tp_op *select = tp_op_find("aten", "select", "int");
+    PyObject *list = PyList_New(t->size[0]);
+    for (int64_t i = 0; list && i < t->size[0]; i++) {
+        tp_value row = tp_none();
+        bool ok = tp_call1(select, 3, (tp_value[]){ tp_of_tensor(t), tp_int(0), tp_int(i) }, &row);
+        PyObject *item = ok ? fake_list(row.tensor) : face_raise();
+        tp_value_unref(row);
+        if (item)
+            PyList_SET_ITEM(list, i, item);
+        else
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
 PyObject *face_to_list(const tp_tensor *t)
 {
+    if (tp_is_fake(t))
+        return fake_list(t);
     if ((t->keys & TP_ALL_LAYERS & ~TP_LAYER_BIT(TP_LAYER_GRAD)) && t->storage->kind == TP_MEMORY_NONE)
         return PyErr_Format(PyExc_RuntimeError, ".tolist() is not supported for tensor subclasses.");
     return readable(t, "tolist") ? list_from(t, 0, tp_tensor_data(t)) : NULL;
@@ -311,7 +340,7 @@ PyObject *face_item(const tp_tensor *t)
     /* jit.trace records no conversion to Python: it has warned where the user asked for one. */
     if (!watched && !(tp_self.active & ~TP_LAYER_BIT(TP_LAYER_JIT)))
         return readable(t, "item") ? face_from_scalar(tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype)) : NULL;
-    const tp_op *op = tp_op_find("aten", "_local_scalar_dense", "");
+    const tp_op *op = tp_op_find("aten", "item", "");
     if (!op)
         return face_unimplemented("item() of a watched tensor");
     tp_value arg = tp_of_tensor(t);

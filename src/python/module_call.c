@@ -4,6 +4,9 @@
  * hook at all, in C: a Linear of two features takes less time than the question took. `_module_call(slow, dicts…)` makes the
  * descriptor that becomes Module.__call__: dicts are the hooks of all modules, `slow` the protocol. Beside it
  * stands what a module asks for each new member. */
+#include <string.h>
+
+#include "base/alloc.h"
 #include "python/face.h"
 
 /* Is a hook dict of the instance absent, not a dict, or not empty? Then Python decides. */
@@ -50,19 +53,37 @@ bool face_module_is_plain(PyObject *self)
 }
 
 /* A method descriptor is called with the instance just before its arguments. */
-static PyObject *module_call(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+/* `args` begins with the module, which `count` counts. */
+static PyObject *call_with_self(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     PyObject *forward;
-    if (TP_UNLIKELY(!is_plain(self, &forward)))
-        return PyObject_Vectorcall(face.module_slow, args - 1, (size_t)count + 1, names);
+    if (TP_UNLIKELY(!is_plain(args[0], &forward)))
+        return PyObject_Vectorcall(face.module_slow, args, (size_t)count, names);
     if (TP_UNLIKELY(face_is_traced())) {
         Py_XDECREF(forward);
-        return face_jit_forward(self, args - 1, (size_t)count + 1, names);
+        return face_jit_forward(args[0], args, (size_t)count, names);
     }
     if (!forward)
-        return PyObject_VectorcallMethod(face.name_forward, args - 1, (size_t)count + 1, names);
-    PyObject *result = PyObject_Vectorcall(forward, args - 1, (size_t)count + 1, names);
+        return PyObject_VectorcallMethod(face.name_forward, args, (size_t)count, names);
+    PyObject *result = PyObject_Vectorcall(forward, args, (size_t)count, names);
     Py_DECREF(forward);
+    return result;
+}
+
+/* What stands before `args` is the module only when the descriptor itself was called: super().__call__(*args) hands over the items of a
+ * tuple. */
+static PyObject *module_call(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    size_t given = (size_t)(count + (names ? PyTuple_GET_SIZE(names) : 0));
+    PyObject *few[16], **all = given < TP_COUNT(few) ? few : tp_alloc_array(given + 1, sizeof *all);
+    if (!all)
+        return face_raise();
+    all[0] = self;
+    if (given)
+        memcpy(all + 1, args, given * sizeof *all);
+    PyObject *result = call_with_self(all, count + 1, names);
+    if (all != few)
+        tp_free(all);
     return result;
 }
 

@@ -425,7 +425,11 @@ static int number_bool(PyObject *a)
     }
     if (TP_UNLIKELY(face_is_traced()) && !face_jit_warn_conversion("a Python boolean"))
         return -1;
-    PyObject *item = face_item(t);
+    PyObject *item = NULL;
+    if (t->keys & TP_LAYER_BIT(TP_LAYER_TRANSFORM))         /* a level of vmap has words for this */
+        item = face_call_op(tp_op_find("aten", "is_nonzero", ""), (tp_value[]){ tp_of_tensor(t) });
+    else
+        item = face_item(t);
     int is = item ? PyObject_IsTrue(item) : -1;
     Py_XDECREF(item);
     return is;

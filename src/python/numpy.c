@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "python/face.h"
+#include "trace/fake.h"
 
 bool face_is_array(PyObject *o)
 {
@@ -230,6 +231,8 @@ static PyObject *array_of(PyObject *tensor)
 PyObject *face_to_array(PyObject *tensor, bool force)
 {
     tp_tensor *t = face_tensor(tensor);
+    if (tp_is_fake(t))
+        return PyErr_Format(PyExc_RuntimeError, ".numpy() is not supported for tensor subclasses.");
     if (t->storage->kind == TP_MEMORY_NONE && t->numel)
         return PyErr_Format(PyExc_TypeError, "can't convert %s device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.",
                             t->device.type == TP_META ? "meta" : "this");
@@ -239,7 +242,7 @@ PyObject *face_to_array(PyObject *tensor, bool force)
         PyObject *wants = PyObject_GetAttrString(tensor, "requires_grad");
         bool on = wants == Py_True;
         Py_XDECREF(wants);
-        if (on && !force)
+        if (on && !force && tp_self.grad_mode)
             return PyErr_Format(PyExc_RuntimeError, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
         if (on) {
             PyObject *plain = PyObject_CallMethod(tensor, "detach", NULL);

@@ -86,10 +86,16 @@ static bool usable(const op_set *set, const tp_op *op, const tp_op *const *all, 
     return set->where != 1 || tp_op_arg_index(op, "self") >= 0;
 }
 
+/* PyTorch's functions read the default Mean of a reduction as 0: called as functions, unlike as ops, losses are not reduced. */
+static tp_value face_default(const tp_arg *a)
+{
+    return a->type == TP_TYPE_INT && strcmp(a->name, "reduction") == 0 ? tp_int(0) : a->fallback;
+}
+
 static bool add_parameter(signature *s, int arg, bool rename)
 {
     const char *name = s->op->arg[arg].name;
-    if (rename && strcmp(name, "self") == 0)
+    if (rename && strcmp(name, "self") == 0 && !s->op->arg[arg].list)
         name = "input";
     s->order[s->count] = (uint8_t)arg;
     return (s->name[s->count++] = PyUnicode_InternFromString(name)) != NULL;
@@ -289,7 +295,7 @@ int face_match(op_set *set, const signature *s, PyObject *self, PyObject *const 
         if (!given[p] || (given[p] == Py_None && defaults_to_nothing(a))) {
             if (!a->has_default)
                 return 0;
-            f->value[s->order[p]] = a->fallback;
+            f->value[s->order[p]] = f->exact ? a->fallback : face_default(a);
             continue;
         }
         int got = face_to_value(f, a, given[p], &f->value[s->order[p]]);

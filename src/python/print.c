@@ -3,8 +3,12 @@
 #include <string.h>
 
 #include "grad/tape.h"
+#include "ops/symbolic.h"
 #include "python/face.h"
 #include "tensor/print.h"
+#include "trace/fake.h"
+#include "trace/level.h"
+#include "trace/vmap_level.h"
 
 enum { MOST_SUFFIXES = 6, SUFFIX_BYTES = 256 };
 
@@ -28,6 +32,21 @@ static bool is_default_type(const tp_tensor *t)
     return t->dtype == usual || t->dtype == tp_dtype_to_complex(usual) || t->dtype == TP_i64 || t->dtype == TP_b8;
 }
 
+/* A fake tensor may have the data of a literal; it shows none. */
+static bool has_no_body(const tp_tensor *t)
+{
+    return t->storage->kind == TP_MEMORY_NONE || tp_is_fake(t);
+}
+
+static void add_size(char *size, const char *comma, tp_sym x)
+{
+    tp_text text = { 0 };
+    tp_sym_print(tp_sym_simplify(x), &text);
+    size_t used = strlen(size);
+    snprintf(size + used, SUFFIX_BYTES - 8 - used, "%s%s", comma, tp_text_read(&text));
+    tp_text_fini(&text);
+}
+
 static void collect(tp_tensor *t, suffixes *s)
 {
     char device[16], size[SUFFIX_BYTES] = "(";
@@ -35,10 +54,10 @@ static void collect(tp_tensor *t, suffixes *s)
     uint32_t slot;
     if (t->device.type != TP_CPU)
         add_suffix(s, "device='%s'", tp_device_name(t->device, device), "");
-    bool bodiless = t->storage->kind == TP_MEMORY_NONE;
+    bool bodiless = has_no_body(t);
     if (bodiless || (t->numel == 0 && t->ndim != 1)) {
         for (int i = 0; i < t->ndim && strlen(size) < SUFFIX_BYTES - 32; i++)
-            snprintf(size + strlen(size), 32, i ? ", %lld" : "%lld", LL(t->size[i]));
+            add_size(size, i ? ", " : "", tp_tensor_sym_size(t, i));
         strcat(size, t->ndim == 1 ? ",)" : ")");
         add_suffix(s, "size=%s", size, "");
     }
@@ -60,7 +79,27 @@ static tp_print_options current_options(void)
 /* A subclass shows its own name, a parameter calls itself tensor. */
 static const char *prefix_of(PyObject *self)
 {
+    if (tp_is_fake(face_tensor(self)))
+        return "FakeTensor(";
     return face_is_fast(self) || (face_overrides(self) & OVERRIDES_FUNCTION) == 0 ? "tensor(" : NULL;
+}
+
+/* A wrapper of a level shows what it stands for, four columns further in. */
+static PyObject *wrapper_repr(tp_tensor *t, tp_level *level, int number)
+{
+    PyObject *inner = face_wrap(tp_tensor_ref(tp_wrapped_at(level, t)->inner)), *text = inner ? PyObject_Repr(inner) : NULL, *out = NULL;
+    PyObject *lines = text ? PyUnicode_Splitlines(text, 0) : NULL, *gap = PyUnicode_FromString("\n    ");
+    PyObject *body = lines && gap ? PyUnicode_Join(gap, lines) : NULL;
+    if (body && tp_vmap_level_at(&level->mount))
+        out = PyUnicode_FromFormat("BatchedTensor(lvl=%d, bdim=0, value=\n    %U\n)", number, body);
+    else if (body)
+        out = PyUnicode_FromFormat("GradTrackingTensor(lvl=%d, value=\n    %U\n)", number, body);
+    Py_XDECREF(inner);
+    Py_XDECREF(text);
+    Py_XDECREF(lines);
+    Py_XDECREF(gap);
+    Py_XDECREF(body);
+    return out;
 }
 
 PyObject *face_tensor_repr(PyObject *self)
@@ -68,6 +107,10 @@ PyObject *face_tensor_repr(PyObject *self)
     if (TP_UNLIKELY(face_overridden(self)))
         return face_override_method(self, "__repr__", NULL, 0, NULL);
     tp_tensor *t = face_tensor(self);
+    int number;
+    tp_level *level = tp_level_of(t, &number);
+    if (level)
+        return wrapper_repr(t, level, number);
     tp_print_options options = current_options();
     tp_text out = { 0 };
     suffixes s = { .count = 0 };
@@ -78,7 +121,7 @@ PyObject *face_tensor_repr(PyObject *self)
         prefix = named;
     }
     collect(t, &s);
-    if (t->storage->kind != TP_MEMORY_NONE) {
+    if (!has_no_body(t)) {
         tp_tensor_print(t, &options, prefix, s.item, s.count, &out);
     } else {
         tp_text_add(&out, "%s...", prefix);

@@ -14,6 +14,8 @@ PyObject *face_tree_flatten(PyObject *o, PyObject *is_leaf, PyObject *leaves);
 /* `leaves` is a list or tuple of as many items as the spec has leaves. */
 PyObject *face_tree_unflatten(PyObject *spec, PyObject *leaves);
 Py_ssize_t face_tree_leaf_count(PyObject *spec);
+/* The list of what `tree` says of each leaf of the spec, its own leaves standing for whole subtrees; None: it does not fit. */
+PyObject *face_tree_broadcast(PyObject *spec, PyObject *tree, PyObject *is_leaf);
 bool face_is_spec(PyObject *o);
 bool face_spec_is_leaf(PyObject *spec);
 

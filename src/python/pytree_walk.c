@@ -133,18 +133,23 @@ static int broadcast(const spec_object *s, PyObject *o, PyObject *is_leaf, PyObj
     return got;
 }
 
+PyObject *face_tree_broadcast(PyObject *spec, PyObject *o, PyObject *is_leaf)
+{
+    PyObject *out = PyList_New(0);
+    int got = out ? broadcast((spec_object *)spec, o, is_leaf, out) : -1;
+    if (got > 0)
+        return out;
+    Py_XDECREF(out);
+    return got < 0 ? NULL : Py_NewRef(Py_None);
+}
+
 static PyObject *tree_broadcast(PyObject *module, PyObject *args)
 {
     PyObject *o, *spec, *is_leaf = Py_None;
     (void)module;
     if (!PyArg_ParseTuple(args, "OO!|O", &o, tree.spec, &spec, &is_leaf))
         return NULL;
-    PyObject *out = PyList_New(0);
-    int got = out ? broadcast((spec_object *)spec, o, or_null(is_leaf), out) : -1;
-    if (got > 0)
-        return out;
-    Py_XDECREF(out);
-    return got < 0 ? NULL : Py_NewRef(Py_None);
+    return face_tree_broadcast(spec, o, or_null(is_leaf));
 }
 
 /* ---- paths ---- */

@@ -2,9 +2,43 @@
 #include "ops/symbolic.h"
 #include "python/face.h"
 
+/* Sizes of plain tensors come from free lists and are not tracked: they refer to nothing the collector could free. */
+static PyObject *fresh(int ndim)
+{
+    PyTupleObject *made = ndim < (int)TP_COUNT(face.free_size) ? face.free_size[ndim] : NULL;
+    if (!made) {
+        made = PyObject_GC_NewVar(PyTupleObject, face.size, ndim);
+    } else {
+        face.free_size[ndim] = (PyTupleObject *)made->ob_item[0];
+        face.free_size_count--;
+        PyObject_InitVar((PyVarObject *)made, face.size, ndim);
+    }
+    for (int i = 0; made && i < ndim; i++)
+        made->ob_item[i] = NULL;
+    return (PyObject *)made;
+}
+
+static void size_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyTupleObject *tuple = (PyTupleObject *)self;
+    Py_ssize_t n = Py_SIZE(self);
+    if (TP_WATCHED || type != face.size || !n || n >= (Py_ssize_t)TP_COUNT(face.free_size) || face.free_size_count >= MOST_FREE_SIZES) {
+        PyTuple_Type.tp_dealloc(self);
+    } else {
+        PyObject_GC_UnTrack(self);
+        for (Py_ssize_t i = 0; i < n; i++)
+            Py_XDECREF(tuple->ob_item[i]);
+        tuple->ob_item[0] = (PyObject *)face.free_size[n];
+        face.free_size[n] = tuple;
+        face.free_size_count++;
+    }
+    Py_DECREF(type);
+}
+
 PyObject *face_size(int ndim, const int64_t *size)
 {
-    PyObject *made = face.size->tp_alloc(face.size, ndim);
+    PyObject *made = fresh(ndim);
     for (int i = 0; made && i < ndim; i++) {
         PyObject *item = PyLong_FromLongLong(size[i]);
         if (!item)
@@ -128,7 +162,7 @@ static PyMethodDef size_methods[] = {
     { 0 },
 };
 static PyType_Slot size_slots[] = {
-    { Py_tp_new, size_new }, { Py_tp_repr, size_repr }, { Py_sq_concat, size_concat }, { Py_sq_repeat, size_repeat },
+    { Py_tp_new, size_new }, { Py_tp_dealloc, size_dealloc }, { Py_tp_repr, size_repr }, { Py_sq_concat, size_concat }, { Py_sq_repeat, size_repeat },
     { Py_nb_add, size_add }, { Py_mp_subscript, size_subscript }, { Py_tp_methods, size_methods }, { 0, NULL },
 };
 static PyType_Spec size_spec = {

@@ -66,9 +66,17 @@ static bool is_float(tp_sym x)
     return tp_sym_is_node(x) && tp_sym_type_of(x) == TP_SYM_FLOAT;
 }
 
-/* 1: read; 0: not a number we know; -1: exception set. `env` is where a float constant would live. */
+/* 1: read; 0: not a number we know; -1: exception set. `env` is where a float constant would live. A condition among
+ * numbers is decided, and so guarded, as PyTorch does. */
 static int read_operand(PyObject *o, tp_shape_env *env, tp_sym *out)
 {
+    if (Py_IS_TYPE(o, face.sym_bool)) {
+        bool answer;
+        if (!face_sym_truth(o, &answer))
+            return -1;
+        *out = tp_sym_int(answer);
+        return 1;
+    }
     if (face_is_sym(o)) {
         *out = word_of(o);
         return 1;
@@ -87,6 +95,15 @@ static int read_operand(PyObject *o, tp_shape_env *env, tp_sym *out)
     return 0;
 }
 
+/* The same of a condition. */
+static int read_truth(PyObject *o, tp_sym *out)
+{
+    bool plain = PyBool_Check(o);
+    if (plain || Py_IS_TYPE(o, face.sym_bool))
+        *out = plain ? tp_sym_bool(o == Py_True) : word_of(o);
+    return plain || Py_IS_TYPE(o, face.sym_bool);
+}
+
 static tp_shape_env *env_of(PyObject *a, PyObject *b)
 {
     return ((sym_object *)(face_is_sym(a) ? a : b))->env;
@@ -102,11 +119,36 @@ static PyObject *two(PyObject *a, PyObject *b, binary *f, bool promote)
         return NULL;
     if (right == 0)
         Py_RETURN_NOTIMPLEMENTED;
-    if (promote && (is_float(x) || is_float(y))) {
-        x = tp_sym_to_float(x);
-        y = tp_sym_to_float(y);
+    if (promote && is_float(x) != is_float(y)) {        /* a plain integer beside a float is a number of its environment */
+        tp_sym *whole = is_float(x) ? &y : &x;
+        *whole = tp_sym_is_int(*whole) ? tp_sym_float(env_of(a, b), (double)tp_sym_as_int(*whole)) : tp_sym_to_float(*whole);
     }
     return face_sym(f(x, y));
+}
+
+/* Floats have no node for these: written out. */
+static tp_sym whole_quotient(tp_sym a, tp_sym b)
+{
+    return is_float(a) || is_float(b) ? tp_sym_to_float(tp_sym_floor(tp_sym_truediv(a, b))) : tp_sym_floordiv(a, b);
+}
+
+static tp_sym remainder_of(tp_sym a, tp_sym b)
+{
+    if (!is_float(a) && !is_float(b))
+        return tp_sym_mod(a, b);
+    tp_sym whole = tp_sym_floor(tp_sym_truediv(a, b));
+    a = tp_sym_is_node(a) ? tp_sym_to_float(a) : a;
+    return tp_sym_sub(a, tp_sym_mul(whole, b));
+}
+
+static tp_sym shifted_left(tp_sym a, tp_sym by)
+{
+    return tp_sym_mul(a, tp_sym_pow(tp_sym_int(2), by));
+}
+
+static tp_sym shifted_right(tp_sym a, tp_sym by)
+{
+    return tp_sym_floordiv(a, tp_sym_pow(tp_sym_int(2), by));
 }
 
 #define BINARY(NAME, FUNCTION, PROMOTE) \
@@ -114,11 +156,22 @@ static PyObject *two(PyObject *a, PyObject *b, binary *f, bool promote)
 BINARY(add, tp_sym_add, true)
 BINARY(sub, tp_sym_sub, true)
 BINARY(mul, tp_sym_mul, true)
-BINARY(floordiv, tp_sym_floordiv, false)
-BINARY(mod, tp_sym_mod, false)
+BINARY(floordiv, whole_quotient, false)
+BINARY(mod, remainder_of, false)
 BINARY(truediv, tp_sym_truediv, false)
-BINARY(and, tp_sym_and, false)
-BINARY(or, tp_sym_or, false)
+BINARY(lshift, shifted_left, false)
+BINARY(rshift, shifted_right, false)
+
+static PyObject *two_truths(PyObject *a, PyObject *b, binary *f)
+{
+    tp_sym x, y;
+    if (!read_truth(a, &x) || !read_truth(b, &y))
+        Py_RETURN_NOTIMPLEMENTED;
+    return face_sym(f(x, y));
+}
+
+static PyObject *sym_and(PyObject *a, PyObject *b) { return two_truths(a, b, tp_sym_and); }
+static PyObject *sym_or(PyObject *a, PyObject *b) { return two_truths(a, b, tp_sym_or); }
 
 static PyObject *sym_pow(PyObject *a, PyObject *b, PyObject *modulus)
 {
@@ -127,28 +180,30 @@ static PyObject *sym_pow(PyObject *a, PyObject *b, PyObject *modulus)
     return two(a, b, tp_sym_pow, false);
 }
 
-static PyObject *sym_neg(PyObject *self) { return face_sym(tp_sym_neg(word_of(self))); }
-static PyObject *sym_pos(PyObject *self) { return Py_NewRef(self); }
-static PyObject *sym_abs(PyObject *self) { return face_sym(tp_sym_abs(word_of(self))); }
-static PyObject *sym_invert(PyObject *self) { return face_sym(tp_sym_not(word_of(self))); }
+static PyObject *sym_index(PyObject *self);
+
+static PyObject *one(PyObject *self, tp_sym (*f)(tp_sym))
+{
+    tp_sym x;
+    return read_operand(self, ((sym_object *)self)->env, &x) == 1 ? face_sym(f(x)) : NULL;
+}
+
+static PyObject *sym_neg(PyObject *self) { return one(self, tp_sym_neg); }
+static PyObject *sym_pos(PyObject *self) { return Py_IS_TYPE(self, face.sym_bool) ? sym_index(self) : Py_NewRef(self); }
+static PyObject *sym_abs(PyObject *self) { return one(self, tp_sym_abs); }
 
 static PyObject *sym_compare(PyObject *a, PyObject *b, int how)
 {
     static const uint8_t table[] = { [Py_EQ] = TP_EQ, [Py_NE] = TP_NE, [Py_LT] = TP_LT, [Py_LE] = TP_LE, [Py_GT] = TP_GT, [Py_GE] = TP_GE };
-    tp_sym x = word_of(a), y;
-    int got = read_operand(b, ((sym_object *)a)->env, &y);
+    tp_sym x, y;
+    if ((how == Py_EQ || how == Py_NE) && read_truth(a, &x) && read_truth(b, &y))       /* equal when both or neither hold */
+        return face_sym(how == Py_EQ ? tp_sym_or(tp_sym_and(x, y), tp_sym_and(tp_sym_not(x), tp_sym_not(y)))
+                                     : tp_sym_or(tp_sym_and(x, tp_sym_not(y)), tp_sym_and(tp_sym_not(x), y)));
+    int left = read_operand(a, ((sym_object *)a)->env, &x), got = left == 1 ? read_operand(b, ((sym_object *)a)->env, &y) : left;
     if (got < 0)
         return NULL;
     if (got == 0)
         Py_RETURN_NOTIMPLEMENTED;
-    bool truths = tp_sym_type_of(x) == TP_SYM_BOOL;
-    if (truths)                     /* conditions are equal when both or neither hold */
-        return face_sym(how == Py_EQ ? tp_sym_or(tp_sym_and(x, y), tp_sym_and(tp_sym_not(x), tp_sym_not(y)))
-                                     : tp_sym_or(tp_sym_and(x, tp_sym_not(y)), tp_sym_and(tp_sym_not(x), y)));
-    if (is_float(x) != is_float(y)) {
-        x = tp_sym_to_float(x);
-        y = tp_sym_to_float(y);
-    }
     return face_sym(tp_sym_compare((tp_compare)table[how], x, y));
 }
 
@@ -192,7 +247,10 @@ static PyObject *sym_index(PyObject *self)
 
 static PyObject *sym_int(PyObject *self)
 {
-    return Py_IS_TYPE(self, face.sym_float) ? face_sym(tp_sym_trunc(word_of(self))) : sym_index(self);
+    int64_t i;
+    if (!Py_IS_TYPE(self, face.sym_float))
+        return sym_index(self);
+    return tp_sym_guard_int(tp_sym_trunc(word_of(self)), &i) ? PyLong_FromLongLong(i) : face_raise();
 }
 
 static PyObject *sym_float(PyObject *self)
@@ -213,7 +271,12 @@ static PyObject *sym_float(PyObject *self)
 static PyObject *sym_repr(PyObject *self)
 {
     tp_text text = { 0 };
-    tp_sym_print(tp_sym_simplify(word_of(self)), &text);
+    tp_sym plain = tp_sym_simplify(word_of(self));
+    if (tp_sym_is_failed(plain)) {          /* a divisor has become zero, say: it stays as it was written */
+        tp_error_clear();
+        plain = word_of(self);
+    }
+    tp_sym_print(plain, &text);
     PyObject *made = text.failed ? PyErr_NoMemory() : PyUnicode_FromString(tp_text_read(&text));
     tp_text_fini(&text);
     return made;
@@ -234,6 +297,7 @@ static PyObject *sym_ceil(PyObject *self, PyObject *unused) { (void)unused; retu
 static PyObject *sym_trunc(PyObject *self, PyObject *unused) { (void)unused; return face_sym(tp_sym_trunc(word_of(self))); }
 static PyObject *sym_round(PyObject *self, PyObject *unused) { (void)unused; return face_sym(tp_sym_round(word_of(self))); }
 static PyObject *sym_to_float(PyObject *self, PyObject *unused) { (void)unused; return face_sym(tp_sym_to_float(word_of(self))); }
+static PyObject *sym_not(PyObject *self, PyObject *unused) { (void)unused; return face_sym(tp_sym_not(word_of(self))); }
 static PyObject *sym_copy(PyObject *self, PyObject *unused) { (void)unused; return Py_NewRef(self); }
 
 static PyObject *sym_max(PyObject *self, PyObject *other) { return two(self, other, tp_sym_max, false); }
@@ -249,6 +313,125 @@ static PyObject *get_hint(PyObject *self, void *unused)
     if (!tp_sym_hint(word_of(self), &i))
         Py_RETURN_NONE;
     return Py_IS_TYPE(self, face.sym_bool) ? PyBool_FromLong(i != 0) : PyLong_FromLongLong(i);
+}
+
+/* ---- questions that are not bool() ---- */
+
+/* torch._check: False where the condition cannot hold; else it is a guard, or a fact that the program will assert. */
+static PyObject *sym_expect(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    tp_sym x = word_of(self);
+    bool answer = true;
+    bool decided = tp_sym_known(x) != TP_UNKNOWN || !tp_sym_has_unbacked(tp_sym_simplify(x));
+    if (!(decided ? tp_sym_guard(x, &answer) : tp_sym_assume(x, NULL)))
+        return face_raise();
+    return PyBool_FromLong(answer);
+}
+
+static PyObject *sym_guard_or(PyObject *self, PyObject *otherwise)
+{
+    bool answer;
+    int fallback = PyObject_IsTrue(otherwise);
+    if (fallback < 0)
+        return NULL;
+    return tp_sym_guard_or(word_of(self), fallback, &answer) ? PyBool_FromLong(answer) : face_raise();
+}
+
+static PyObject *sym_of_sizes(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    tp_answer known = tp_sym_known_of_sizes(word_of(self));
+    bool answer;
+    if (known != TP_UNKNOWN)
+        return PyBool_FromLong(known == TP_YES);
+    return face_sym_truth(self, &answer) ? PyBool_FromLong(answer) : NULL;
+}
+
+/* t if self else f */
+static PyObject *sym_choose(PyObject *self, PyObject *args)
+{
+    PyObject *t, *f;
+    tp_sym a, b;
+    if (!PyArg_ParseTuple(args, "OO", &t, &f))
+        return NULL;
+    int got = read_operand(t, ((sym_object *)self)->env, &a), also = got == 1 ? read_operand(f, ((sym_object *)self)->env, &b) : got;
+    if (also <= 0)
+        return also < 0 ? NULL : PyErr_Format(PyExc_TypeError, "sym_ite() takes numbers");
+    return face_sym(tp_sym_where(word_of(self), a, b));
+}
+
+/* _apply(name): the function of this name, as torch._sym_sqrt has it */
+static PyObject *sym_apply(PyObject *self, PyObject *name)
+{
+    static const char *const names[] = {
+#define TP_SYM_ONE(name) #name,
+        TP_SYM_FUNCTIONS(TP_SYM_ONE)
+#undef TP_SYM_ONE
+    };
+    for (size_t i = 0; PyUnicode_Check(name) && i < TP_COUNT(names); i++)
+        if (PyUnicode_CompareWithASCIIString(name, names[i]) == 0)
+            return face_sym(tp_sym_apply((tp_sym_function)i, word_of(self)));
+    return PyErr_Format(PyExc_ValueError, "no function %R of a symbolic number", name);
+}
+
+/* _replace({name of a symbol: number}) */
+static PyObject *sym_replace(PyObject *self, PyObject *values)
+{
+    tp_sym symbol[64];
+    tp_binding binding[TP_COUNT(symbol)];
+    size_t count = tp_sym_free_symbols(word_of(self), symbol, TP_COUNT(symbol)), bound = 0;
+    if (!PyDict_Check(values))
+        return PyErr_Format(PyExc_TypeError, "a dict of values is wanted");
+    for (size_t i = 0; i < count; i++) {
+        PyObject *value = PyDict_GetItemString(values, tp_symbol_of(symbol[i])->name);
+        tp_sym by;
+        if (!value)
+            continue;
+        int got = read_operand(value, ((sym_object *)self)->env, &by);
+        if (got <= 0)
+            return got < 0 ? NULL : PyErr_Format(PyExc_TypeError, "a symbol stands for a number");
+        binding[bound++] = (tp_binding){ symbol[i], by };
+    }
+    return face_sym(tp_sym_substitute(word_of(self), binding, bound));
+}
+
+static PyObject *sym_is_integer(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    tp_sym x = word_of(self);
+    return face_sym(tp_sym_eq(tp_sym_to_float(tp_sym_floor(x)), x));
+}
+
+static PyObject *sym_narrow(PyObject *self, PyObject *args)
+{
+    long long low, high;
+    if (!PyArg_ParseTuple(args, "LL", &low, &high))
+        return NULL;
+    tp_sym x = tp_sym_simplify(word_of(self));
+    if (tp_sym_is_symbol(x) ? !tp_symbol_narrow(x, (tp_range){ low, high })
+                            : !(tp_sym_assume(tp_sym_le(tp_sym_int(low), x), NULL) && tp_sym_assume(tp_sym_le(x, tp_sym_int(high)), NULL)))
+        return face_raise();
+    Py_RETURN_NONE;
+}
+
+/* torch._check_is_size's second half, of every symbol that the size is made of alone. */
+static PyObject *sym_mark_size(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    tp_sym x = tp_sym_simplify(word_of(self));
+    if (tp_sym_is_symbol(x) && tp_symbol_of(x)->kind == TP_SYMBOL_UNBACKED)
+        tp_symbol_set_size_like(x);
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_node(PyObject *self, void *unused)
+{
+    (void)unused;
+    PyObject *module = face_import("fx.experimental.sym_node");
+    PyObject *node = module ? PyObject_CallMethod(module, "SymNode", "O", self) : NULL;
+    Py_XDECREF(module);
+    return node;
 }
 
 static PyObject *get_env(PyObject *self, void *unused)
@@ -278,7 +461,7 @@ static PyObject *get_symbols(PyObject *self, void *unused)
 {
     (void)unused;
     tp_sym symbol[64];
-    size_t count = tp_sym_free_symbols(word_of(self), symbol, TP_COUNT(symbol));
+    size_t count = tp_sym_free_symbols(tp_sym_simplify(word_of(self)), symbol, TP_COUNT(symbol));
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < count && i < TP_COUNT(symbol); i++) {
         PyObject *name = PyUnicode_FromString(tp_symbol_of(symbol[i])->name);
@@ -290,6 +473,7 @@ static PyObject *get_symbols(PyObject *self, void *unused)
 }
 
 static PyGetSetDef sym_attributes[] = {
+    { "node", get_node, NULL, NULL, NULL },
     { "_hint", get_hint, NULL, NULL, NULL },
     { "_shape_env", get_env, NULL, NULL, NULL },
     { "_known", get_known, NULL, NULL, NULL },
@@ -298,33 +482,45 @@ static PyGetSetDef sym_attributes[] = {
     { 0 },
 };
 
-static PyMethodDef sym_methods[] = {
-    { "__floor__", sym_floor, METH_NOARGS, NULL },     { "__ceil__", sym_ceil, METH_NOARGS, NULL },
-    { "__trunc__", sym_trunc, METH_NOARGS, NULL },     { "__round__", sym_round, METH_NOARGS, NULL },
-    { "__sym_float__", sym_to_float, METH_NOARGS, NULL }, { "__sym_max__", sym_max, METH_O, NULL },
-    { "__sym_min__", sym_min, METH_O, NULL },          { "__copy__", sym_copy, METH_NOARGS, NULL },
-    { "__deepcopy__", sym_copy, METH_O, NULL },        { 0 },
-};
+#define SYM_METHODS \
+    { "__floor__", sym_floor, METH_NOARGS, NULL },     { "__ceil__", sym_ceil, METH_NOARGS, NULL }, \
+    { "__trunc__", sym_trunc, METH_NOARGS, NULL },     { "__round__", sym_round, METH_NOARGS, NULL }, \
+    { "__sym_float__", sym_to_float, METH_NOARGS, NULL }, { "__sym_max__", sym_max, METH_O, NULL }, \
+    { "__sym_min__", sym_min, METH_O, NULL },          { "__copy__", sym_copy, METH_NOARGS, NULL }, \
+    { "__deepcopy__", sym_copy, METH_O, NULL },        { "conjugate", sym_copy, METH_NOARGS, NULL }, \
+    { "_not", sym_not, METH_NOARGS, NULL }, \
+    { "_expect", sym_expect, METH_NOARGS, NULL },      { "_guard_or", sym_guard_or, METH_O, NULL }, \
+    { "_of_sizes", sym_of_sizes, METH_NOARGS, NULL },  { "_choose", sym_choose, METH_VARARGS, NULL }, \
+    { "_apply", sym_apply, METH_O, NULL },             { "_replace", sym_replace, METH_O, NULL }, \
+    { "_narrow", sym_narrow, METH_VARARGS, NULL },     { "_mark_size", sym_mark_size, METH_NOARGS, NULL }
+static PyMethodDef sym_methods[] = { SYM_METHODS, { 0 } };
+static PyMethodDef float_methods[] = { SYM_METHODS, { "is_integer", sym_is_integer, METH_NOARGS, NULL }, { 0 } };
 
-#define COMMON_SLOTS                                                                                                      \
+#define COMMON_SLOTS(METHODS)                                                                                                      \
     { Py_tp_new, sym_new }, { Py_tp_dealloc, sym_dealloc }, { Py_tp_repr, sym_repr }, { Py_tp_hash, sym_hash },           \
-        { Py_tp_richcompare, sym_compare }, { Py_tp_getset, sym_attributes }, { Py_tp_methods, sym_methods },             \
+        { Py_tp_richcompare, sym_compare }, { Py_tp_getset, sym_attributes }, { Py_tp_methods, METHODS },             \
         { Py_nb_bool, sym_bool }
 #define NUMBER_SLOTS                                                                                                      \
     { Py_nb_add, sym_add }, { Py_nb_subtract, sym_sub }, { Py_nb_multiply, sym_mul }, { Py_nb_floor_divide, sym_floordiv }, \
         { Py_nb_remainder, sym_mod }, { Py_nb_true_divide, sym_truediv }, { Py_nb_power, sym_pow }, { Py_nb_negative, sym_neg }, \
         { Py_nb_positive, sym_pos }, { Py_nb_absolute, sym_abs }, { Py_nb_int, sym_int }, { Py_nb_float, sym_float }
 
-static PyType_Slot int_slots[] = { COMMON_SLOTS, NUMBER_SLOTS, { Py_nb_index, sym_index }, { 0, NULL } };
-static PyType_Slot float_slots[] = { COMMON_SLOTS, NUMBER_SLOTS, { 0, NULL } };
-static PyType_Slot bool_slots[] = { COMMON_SLOTS, { Py_nb_and, sym_and }, { Py_nb_or, sym_or }, { Py_nb_invert, sym_invert },
-                                    { Py_nb_int, sym_int }, { Py_nb_index, sym_index }, { 0, NULL } };
+static PyType_Slot int_slots[] = { COMMON_SLOTS(sym_methods), NUMBER_SLOTS, { Py_nb_index, sym_index }, { Py_nb_lshift, sym_lshift },
+                                   { Py_nb_rshift, sym_rshift }, { 0, NULL } };
+static PyType_Slot float_slots[] = { COMMON_SLOTS(float_methods), NUMBER_SLOTS, { 0, NULL } };
+static PyType_Slot bool_slots[] = { COMMON_SLOTS(sym_methods), NUMBER_SLOTS, { Py_nb_and, sym_and }, { Py_nb_or, sym_or },
+                                    { Py_nb_index, sym_index }, { 0, NULL } };
 static PyType_Spec int_spec = { "SymInt", sizeof(sym_object), 0, Py_TPFLAGS_DEFAULT, int_slots };
 static PyType_Spec float_spec = { "SymFloat", sizeof(sym_object), 0, Py_TPFLAGS_DEFAULT, float_slots };
 static PyType_Spec bool_spec = { "SymBool", sizeof(sym_object), 0, Py_TPFLAGS_DEFAULT, bool_slots };
 
 bool face_sym_init(PyObject *module)
 {
-    return (face.sym_int = face_make_type(module, &int_spec, NULL)) && (face.sym_float = face_make_type(module, &float_spec, NULL)) &&
-           (face.sym_bool = face_make_type(module, &bool_spec, NULL));
+    if (!(face.sym_int = face_make_type(module, &int_spec, NULL)) || !(face.sym_float = face_make_type(module, &float_spec, NULL)) ||
+        !(face.sym_bool = face_make_type(module, &bool_spec, NULL)))
+        return false;
+    face.sym_int->tp_name = "SymInt";       /* messages of Python's name the class without its module, as PyTorch's do */
+    face.sym_float->tp_name = "SymFloat";
+    face.sym_bool->tp_name = "SymBool";
+    return true;
 }

@@ -1,6 +1,7 @@
 /* tensor_attributes.c - x.shape, x.dtype, x.grad and the like. */
 #include "grad/tape.h"
 #include "python/face.h"
+#include "trace/vmap_level.h"
 
 /* An attribute that Python does not override is read here; otherwise __torch_function__ is asked. */
 #define ATTRIBUTE(name)                                                             \
@@ -36,6 +37,29 @@ ATTRIBUTE(ndim) { return PyLong_FromLong(t->ndim); }
 ATTRIBUTE(dtype) { return face_dtype((tp_dtype)t->dtype); }
 ATTRIBUTE(device) { return face_device(t->device); }
 ATTRIBUTE(layout) { return Py_NewRef(face.layouts[LAYOUT_STRIDED]); }
+ATTRIBUTE(fake_mode)
+{
+    PyObject *mode = face_fake_mode(t);
+    return mode ? Py_NewRef(mode) : PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute 'fake_mode'", Py_TYPE(self)->tp_name);
+}
+
+ATTRIBUTE(fake_device)
+{
+    return face_fake_mode(t) ? face_device(t->device)
+                             : PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute 'fake_device'", Py_TYPE(self)->tp_name);
+}
+SETTER(fake_device)
+{
+    tp_device d;
+    if (!value || !face_fake_mode(t)) {
+        PyErr_SetString(PyExc_AttributeError, "fake_device is an attribute of fake tensors");
+        return -1;
+    }
+    if (!face_device_read(value, &d))
+        return -1;
+    t->device = d;
+    return 0;
+}
 ATTRIBUTE(itemsize) { return PyLong_FromSize_t(tp_dtype_bytes((tp_dtype)t->dtype)); }
 ATTRIBUTE(nbytes) { return PyLong_FromLongLong(t->numel * (int64_t)tp_dtype_bytes((tp_dtype)t->dtype)); }
 ATTRIBUTE(is_cpu) { return PyBool_FromLong(t->device.type == TP_CPU); }
@@ -232,6 +256,8 @@ ATTRIBUTE(_base)
 /* ---- data: the same elements without history, with a version of their own ---- */
 ATTRIBUTE(data)
 {
+    if (tp_is_batched(t))
+        return PyErr_Format(PyExc_RuntimeError, "accessing `data` under vmap transform is not allowed");
     tp_tensor *plain = tp_tensor_alias(t);
     if (!plain)
         return face_raise();
@@ -287,6 +313,8 @@ PyGetSetDef face_tensor_attributes[] = {
     { "dtype", get_dtype, NULL, NULL, NULL },
     { "device", get_device, NULL, NULL, NULL },
     { "layout", get_layout, NULL, NULL, NULL },
+    { "fake_mode", get_fake_mode, NULL, NULL, NULL },
+    { "fake_device", get_fake_device, set_fake_device, NULL, NULL },
     { "itemsize", get_itemsize, NULL, NULL, NULL },
     { "nbytes", get_nbytes, NULL, NULL, NULL },
     { "is_cpu", get_is_cpu, NULL, NULL, NULL },

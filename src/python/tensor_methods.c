@@ -4,6 +4,7 @@
 #include "grad/tape.h"
 #include "ops/symbolic.h"
 #include "python/face.h"
+#include "trace/vmap_level.h"
 
 #define FAST(f) ((PyCFunction)(void (*)(void))(f))
 
@@ -124,7 +125,12 @@ BARE(numel) { return count_elements(t); }
 BARE(nelement) { return count_elements(t); }
 BARE(element_size) { return PyLong_FromSize_t(tp_dtype_bytes((tp_dtype)t->dtype)); }
 BARE(storage_offset) { return face_sym(tp_tensor_sym_offset(t)); }
-BARE(data_ptr) { return PyLong_FromVoidPtr(t->storage->data ? tp_tensor_data(t) : NULL); }
+BARE(data_ptr)
+{
+    if (tp_is_batched(t))
+        return PyErr_Format(PyExc_RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage");
+    return PyLong_FromVoidPtr(t->storage->data ? tp_tensor_data(t) : NULL);
+}
 METHOD(get_device) { return PyLong_FromLong(t->device.type == TP_CPU ? -1 : t->device.index); }
 BARE(is_floating_point) { return PyBool_FromLong(tp_dtype_is_float((tp_dtype)t->dtype)); }
 BARE(is_complex) { return PyBool_FromLong(tp_dtype_is_complex((tp_dtype)t->dtype)); }
@@ -195,6 +201,8 @@ METHOD(numpy)
     PyObject *force = argument(args, count, kwnames, -1, "force");
     if (TP_UNLIKELY(face_is_traced()) && !face_jit_warn_conversion("a NumPy array"))
         return NULL;
+    if (tp_is_batched(t))
+        return PyErr_Format(PyExc_RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage");
     return face_to_array(self, force == Py_True);
 }
 
@@ -208,6 +216,10 @@ METHOD(requires_grad_)
         return NULL;
     }
     bool wanted = on != Py_False;
+    if (tp_self.transforms)
+        return PyErr_Format(PyExc_RuntimeError, "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) "
+                            "inside of a function being transformed by a functorch transform. This is unsupported, please attempt to use the functorch "
+                            "transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being transformed instead.");
     if (wanted && !tp_dtype_is_inexact((tp_dtype)t->dtype))
         return PyErr_Format(PyExc_RuntimeError, "only Tensors of floating point dtype can require gradients");
     if (!tp_is_leaf(t) && !wanted)

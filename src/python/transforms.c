@@ -3,17 +3,16 @@
  * Trees of tensors are wrapped for a level, the function runs inside it, and what comes out is unwrapped. A level is always
  * left, whatever the function raises. Several results of one call travel as lists of leaves and a spec (pytree.h). */
 #include "python/pytree.h"
+#include "python/transforms.h"
 
 #include "grad/tape.h"
 #include "trace/copy_views.h"
 #include "trace/functional.h"
 #include "trace/grad_level.h"
+#include "trace/vmap_level.h"
 
 /* ---- mapping leaves ---- */
-typedef tp_tensor *map_leaf(void *user, tp_tensor *t);     /* counted; NULL: an error is set */
-
-/* The tree with each of its tensors replaced; `strict`: what to say of other leaves, NULL: they stay. */
-static PyObject *map_tensors(PyObject *o, map_leaf *map, void *user, const char *strict)
+PyObject *face_map_tensors(PyObject *o, face_map_leaf *map, void *user, const char *strict)
 {
     PyObject *leaves = PyList_New(0), *spec = leaves ? face_tree_flatten(o, NULL, leaves) : NULL, *out = NULL;
     bool ok = spec != NULL;
@@ -112,8 +111,7 @@ static Py_ssize_t check_number(PyObject *number, Py_ssize_t count)
     return -1;
 }
 
-/* What is differentiated by: one argument, or a tuple of those that a tuple of numbers names. */
-static PyObject *chosen(PyObject *args, PyObject *argnums)
+PyObject *face_chosen_arguments(PyObject *args, PyObject *argnums)
 {
     if (PyLong_Check(argnums)) {
         Py_ssize_t at = check_number(argnums, PyTuple_GET_SIZE(args));
@@ -121,6 +119,8 @@ static PyObject *chosen(PyObject *args, PyObject *argnums)
     }
     if (!PyTuple_Check(argnums))
         return PyErr_Format(PyExc_RuntimeError, "argnums must be int or Tuple[int, ...], got: %R", (PyObject *)Py_TYPE(argnums));
+    if (PyTuple_GET_SIZE(argnums) == 0)
+        return PyErr_Format(PyExc_RuntimeError, "argnums must be non-empty");
     PyObject *unique = PySet_New(argnums), *out = NULL;
     bool twice = unique && PySet_GET_SIZE(unique) != PyTuple_GET_SIZE(argnums);
     Py_XDECREF(unique);
@@ -137,8 +137,7 @@ static PyObject *chosen(PyObject *args, PyObject *argnums)
     return out;
 }
 
-/* The arguments with these put back in their places. */
-static PyObject *replaced(PyObject *args, PyObject *argnums, PyObject *by)
+PyObject *face_replaced_arguments(PyObject *args, PyObject *argnums, PyObject *by)
 {
     PyObject *list = PySequence_List(args);
     for (Py_ssize_t i = 0; list && i < (PyLong_Check(argnums) ? 1 : PyTuple_GET_SIZE(argnums)); i++) {
@@ -210,8 +209,7 @@ static bool check_scalar(PyObject *o)
     return true;
 }
 
-/* (output, aux): aux is NULL when there is none. Both borrowed from `given`. */
-static bool split_aux(PyObject *given, bool has_aux, const char *who, PyObject **output, PyObject **aux)
+bool face_split_aux(PyObject *given, bool has_aux, const char *who, PyObject **output, PyObject **aux)
 {
     *output = given;
     *aux = NULL;
@@ -229,13 +227,14 @@ static bool split_aux(PyObject *given, bool has_aux, const char *who, PyObject *
 /* ---- grad ---- */
 
 /* Inside the level: (gradients, value[, aux]), still wrapped. */
-static PyObject *differentiate(PyObject *function, PyObject *args, PyObject *kwargs, PyObject *by, bool has_aux)
+static PyObject *differentiate(PyObject *function, PyObject *args, PyObject *kwargs, PyObject *by, bool has_aux, Py_ssize_t unused)
 {
     PyObject *given = PyObject_Call(function, args, kwargs), *value, *aux, *out = NULL;
+    (void)unused;
     if (!given)
         return NULL;
     PyObject *leaves = PyList_New(0), *spec = leaves ? face_tree_flatten(by, NULL, leaves) : NULL;
-    if (spec && split_aux(given, has_aux, "grad_and_value(f)(*args)", &value, &aux) && check_scalar(value)) {
+    if (spec && face_split_aux(given, has_aux, "grad_and_value(f)(*args)", &value, &aux) && check_scalar(value)) {
         PyObject *outputs = PyList_New(1);
         if (outputs)
             PyList_SET_ITEM(outputs, 0, Py_NewRef(value));
@@ -252,26 +251,27 @@ static PyObject *differentiate(PyObject *function, PyObject *args, PyObject *kwa
     return out;
 }
 
-/* Runs `work` in a level of its own, with the arguments (function, argnums, has_aux, args, kwargs) of the caller wrapped. */
-typedef PyObject *level_work(PyObject *function, PyObject *args, PyObject *kwargs, PyObject *by, bool has_aux);
+/* Runs `work` in a level of its own, with the arguments (function, argnums, has_aux, args, kwargs[, length]) of the caller wrapped. */
+typedef PyObject *level_work(PyObject *function, PyObject *args, PyObject *kwargs, PyObject *by, bool has_aux, Py_ssize_t length);
 static PyObject *inside_level(PyObject *all, level_work *work)
 {
     PyObject *function, *argnums, *args, *kwargs, *out = NULL;
     int has_aux;
-    if (!PyArg_ParseTuple(all, "OOpO!O!", &function, &argnums, &has_aux, &PyTuple_Type, &args, &PyDict_Type, &kwargs))
+    Py_ssize_t length = 0;
+    if (!PyArg_ParseTuple(all, "OOpO!O!|n", &function, &argnums, &has_aux, &PyTuple_Type, &args, &PyDict_Type, &kwargs, &length))
         return NULL;
     level_object *level = level_new();
     if (!level)
         return NULL;
-    PyObject *picked = chosen(args, argnums);
+    PyObject *picked = face_chosen_arguments(args, argnums);
     tp_grad_level_enter(level->level);
-    PyObject *by = picked ? map_tensors(picked, wrap_leaf, level->level, "Thing passed to transform API must be Tensor, got %R") : NULL;
-    PyObject *wrapped = by ? map_tensors(args, wrap, level->level, NULL) : NULL;
-    PyObject *full = wrapped ? replaced(wrapped, argnums, by) : NULL, *named = full ? map_tensors(kwargs, wrap, level->level, NULL) : NULL;
-    PyObject *inside = named ? work(function, full, named, by, has_aux) : NULL;
+    PyObject *by = picked ? face_map_tensors(picked, wrap_leaf, level->level, "Thing passed to transform API must be Tensor, got %R") : NULL;
+    PyObject *wrapped = by ? face_map_tensors(args, wrap, level->level, NULL) : NULL;
+    PyObject *full = wrapped ? face_replaced_arguments(wrapped, argnums, by) : NULL, *named = full ? face_map_tensors(kwargs, wrap, level->level, NULL) : NULL;
+    PyObject *inside = named ? work(function, full, named, by, has_aux, length) : NULL;
     tp_grad_level_leave(level->level);
     if (inside)
-        out = map_tensors(inside, unwrap, level->level, NULL);
+        out = face_map_tensors(inside, unwrap, level->level, NULL);
     Py_XDECREF(inside);
     Py_XDECREF(picked);
     Py_XDECREF(by);
@@ -313,13 +313,13 @@ static PyObject *func_vjp(PyObject *module, PyObject *all)
     if (!level)
         return NULL;
     tp_grad_level_enter(level->level);
-    PyObject *by = map_tensors(primals, wrap_leaf, level->level, "Thing passed to transform API must be Tensor, got %R");
+    PyObject *by = face_map_tensors(primals, wrap_leaf, level->level, "Thing passed to transform API must be Tensor, got %R");
     PyObject *given = by ? PyObject_Call(function, by, NULL) : NULL;
     tp_grad_level_leave(level->level);
-    bool ok = given && split_aux(given, has_aux, "vjp(f, *primals)", &output, &aux) && (level->inputs = PyList_New(0)) && (level->outputs = PyList_New(0)) &&
+    bool ok = given && face_split_aux(given, has_aux, "vjp(f, *primals)", &output, &aux) && (level->inputs = PyList_New(0)) && (level->outputs = PyList_New(0)) &&
               (level->in_spec = face_tree_flatten(by, NULL, level->inputs)) && (level->out_spec = face_tree_flatten(output, NULL, level->outputs)) &&
               only_tensors(level->outputs);
-    PyObject *plain = ok ? map_tensors(output, unwrap, level->level, NULL) : NULL, *more = plain && aux ? map_tensors(aux, unwrap, level->level, NULL) : NULL;
+    PyObject *plain = ok ? face_map_tensors(output, unwrap, level->level, NULL) : NULL, *more = plain && aux ? face_map_tensors(aux, unwrap, level->level, NULL) : NULL;
     if (plain && (!aux || more))
         out = aux ? Py_BuildValue("(OOO)", plain, level, more) : Py_BuildValue("(OO)", plain, level);
     Py_XDECREF(by);
@@ -380,11 +380,11 @@ static PyObject *func_pullback(PyObject *module, PyObject *all)
     if (spec && check_seeds(level, given, spec) && check_sizes(level->outputs, given)) {
         /* The tape belongs to the level: its formulas run there, on the stack of the moment. */
         tp_grad_level_enter(level->level);
-        PyObject *seeds = map_tensors(given, wrap, level->level, NULL);
+        PyObject *seeds = face_map_tensors(given, wrap, level->level, NULL);
         PyObject *grads = seeds ? gradients(level->outputs, level->inputs, seeds, keep, create) : NULL;
         tp_grad_level_leave(level->level);
         PyObject *nested = grads ? face_tree_unflatten(level->in_spec, grads) : NULL;
-        out = nested ? map_tensors(nested, unwrap, level->level, NULL) : NULL;
+        out = nested ? face_map_tensors(nested, unwrap, level->level, NULL) : NULL;
         Py_XDECREF(seeds);
         Py_XDECREF(grads);
         Py_XDECREF(nested);
@@ -395,7 +395,7 @@ static PyObject *func_pullback(PyObject *module, PyObject *all)
 }
 
 /* ---- jacrev ---- */
-static PyObject *call_function(const char *name, PyObject *args, PyObject *kwargs)
+PyObject *face_call_function(const char *name, PyObject *args, PyObject *kwargs)
 {
     PyObject *space = PyObject_GetAttrString(face.module, "_VariableFunctions"), *function = space ? PyObject_GetAttrString(space, name) : NULL;
     PyObject *out = args && function ? PyObject_Call(function, args, kwargs) : NULL;
@@ -405,83 +405,137 @@ static PyObject *call_function(const char *name, PyObject *args, PyObject *kwarg
     return out;
 }
 
-/* `rows` has one tensor for each element of `output`: together they have its sizes, then those of `input`. */
-static PyObject *stacked(PyObject *rows, PyObject *output, PyObject *input)
+/* Rows low to high of the identity over the elements of all outputs, as far as they are about this one, which begins at
+ * `start`: a batch of cotangents for it. */
+static PyObject *basis_of(PyObject *output, Py_ssize_t start, Py_ssize_t low, Py_ssize_t high)
 {
-    const tp_tensor *o = face_tensor(output), *i = face_tensor(input);
-    int64_t size[TP_MAX_DIMS];
-    if (o->ndim + i->ndim > TP_MAX_DIMS)
-        return PyErr_Format(PyExc_RuntimeError, "tensors have at most %d dimensions, got %d", TP_MAX_DIMS, o->ndim + i->ndim);
-    memcpy(size, o->size, (size_t)o->ndim * sizeof *size);
-    memcpy(size + o->ndim, i->size, (size_t)i->ndim * sizeof *size);
-    PyObject *all = call_function("stack", Py_BuildValue("(O)", rows), NULL), *sizes = face_size(o->ndim + i->ndim, size);
-    PyObject *out = all && sizes ? face_call_method("view", all, &sizes, 1) : NULL;
-    Py_XDECREF(all);
+    const tp_tensor *o = face_tensor(output);
+    int64_t size[TP_MAX_DIMS + 1] = { high - low };
+    memcpy(size + 1, o->size, (size_t)o->ndim * sizeof *size);
+    PyObject *flat = Py_BuildValue("(nL)", high - low, (long long)o->numel), *offset = PyLong_FromSsize_t(low - start), *one = PyLong_FromLong(1);
+    PyObject *zeros = flat && offset && one ? face_call_method("new_zeros", output, &flat, 1) : NULL;
+    PyObject *diagonal = zeros ? face_call_method("diagonal", zeros, &offset, low != start) : NULL;
+    PyObject *filled = diagonal ? face_call_method("fill_", diagonal, &one, 1) : NULL, *sizes = filled ? face_size(o->ndim + 1, size) : NULL;
+    PyObject *out = sizes ? face_call_method("view", zeros, &sizes, 1) : NULL;
+    Py_XDECREF(flat);
+    Py_XDECREF(offset);
+    Py_XDECREF(one);
+    Py_XDECREF(zeros);
+    Py_XDECREF(diagonal);
+    Py_XDECREF(filled);
     Py_XDECREF(sizes);
     return out;
 }
 
-/* The k-th of n unit vectors, in the sizes of `like`. */
-static PyObject *unit(PyObject *eye, Py_ssize_t k, PyObject *like)
+static tp_tensor *wrap_batch(void *user, tp_tensor *t) { return tp_vmap_level_wrap(user, t, 0); }
+static tp_tensor *unwrap_batch(void *user, tp_tensor *t) { return tp_vmap_level_unwrap(user, t, 0); }
+
+/* A list: for each input rows low to high of the Jacobian, one pullback over a batch of cotangents. */
+static PyObject *some_rows(PyObject *outputs, PyObject *inputs, Py_ssize_t low, Py_ssize_t high)
 {
-    PyObject *place[2] = { PyLong_FromLong(0), PyLong_FromSsize_t(k) }, *sizes = face_size(face_tensor(like)->ndim, face_tensor(like)->size);
-    PyObject *row = place[0] && place[1] ? face_call_method("select", eye, place, 2) : NULL;
-    PyObject *out = row && sizes ? face_call_method("view", row, &sizes, 1) : NULL;
-    Py_XDECREF(place[0]);
-    Py_XDECREF(place[1]);
-    Py_XDECREF(sizes);
-    Py_XDECREF(row);
+    PyObject *seeds = PyList_New(0), *out = NULL;
+    tp_vmap_level *level = tp_vmap_level_new(tp_sym_int(high - low), TP_RANDOM_ERROR);
+    bool ok = seeds && level;
+    for (Py_ssize_t i = 0, start = 0; ok && i < PyList_GET_SIZE(outputs); i++) {
+        PyObject *basis = basis_of(PyList_GET_ITEM(outputs, i), start, low, high);
+        start += (Py_ssize_t)face_tensor(PyList_GET_ITEM(outputs, i))->numel;
+        ok = basis && PyList_Append(seeds, basis) == 0;
+        Py_XDECREF(basis);
+    }
+    PyObject *batch = ok ? face_map_tensors(seeds, wrap_batch, level, NULL) : NULL, *grads = NULL;
+    if (batch) {
+        tp_vmap_level_enter(level);
+        grads = gradients(outputs, inputs, batch, true, true);
+        tp_vmap_level_leave(level);
+        out = grads ? face_map_tensors(grads, unwrap_batch, level, NULL) : NULL;
+    } else if (!level) {
+        (void)face_raise();
+    }
+    Py_XDECREF(seeds);
+    Py_XDECREF(batch);
+    Py_XDECREF(grads);
+    tp_vmap_level_free(level);
     return out;
 }
 
-/* The Jacobian of one output by all inputs, a list of tensors: a pullback for each element of the output. */
-static PyObject *jacobian_rows(PyObject *output, PyObject *inputs)
+/* The rows of one input, cut into the Jacobians of the outputs: a list of tensors with the sizes of output and input. */
+static PyObject *cut_rows(PyObject *chunks, Py_ssize_t input, PyObject *inputs, PyObject *outputs)
 {
-    Py_ssize_t n = (Py_ssize_t)face_tensor(output)->numel, wanted = PyList_GET_SIZE(inputs);
-    PyObject *options = Py_BuildValue("{sNsN}", "dtype", face_dtype((tp_dtype)face_tensor(output)->dtype), "device", face_device(face_tensor(output)->device));
-    PyObject *eye = options ? call_function("eye", Py_BuildValue("(n)", n), options) : NULL, *outputs = PyList_New(1), *out = PyList_New(wanted);
-    bool ok = eye && outputs && out;
-    if (outputs)
-        PyList_SET_ITEM(outputs, 0, Py_NewRef(output));
-    for (Py_ssize_t i = 0; ok && i < wanted; i++)
-        if (!(ok = PyList_SetItem(out, i, PyList_New(0)) == 0 && PyList_GET_ITEM(out, i)))
-            break;
-    for (Py_ssize_t k = 0; ok && k < n; k++) {
-        PyObject *seed = unit(eye, k, output), *seeds = seed ? Py_BuildValue("[N]", seed) : NULL;
-        PyObject *grads = seeds ? gradients(outputs, inputs, seeds, true, true) : NULL;
-        ok = grads != NULL;
-        for (Py_ssize_t i = 0; ok && i < wanted; i++)
-            ok = PyList_Append(PyList_GET_ITEM(out, i), PyList_GET_ITEM(grads, i)) == 0;
-        Py_XDECREF(seeds);
-        Py_XDECREF(grads);
+    Py_ssize_t parts = PyList_GET_SIZE(chunks), count = PyList_GET_SIZE(outputs);
+    const tp_tensor *x = face_tensor(PyList_GET_ITEM(inputs, input));
+    PyObject *rows = PyList_New(parts), *lengths = PyList_New(count), *whole = NULL, *out = NULL;
+    for (Py_ssize_t i = 0; rows && i < parts; i++)
+        PyList_SET_ITEM(rows, i, Py_NewRef(PyList_GET_ITEM(PyList_GET_ITEM(chunks, i), input)));
+    for (Py_ssize_t i = 0; lengths && i < count; i++)
+        PyList_SET_ITEM(lengths, i, PyLong_FromLongLong(face_tensor(PyList_GET_ITEM(outputs, i))->numel));
+    if (rows && lengths)
+        whole = parts == 1 ? Py_NewRef(PyList_GET_ITEM(rows, 0)) : face_call_function("cat", Py_BuildValue("(O)", rows), NULL);
+    PyObject *cut = whole ? face_call_method("split_with_sizes", whole, &lengths, 1) : NULL, *pieces = cut ? PySequence_List(cut) : NULL;
+    out = pieces ? PyList_New(count) : NULL;
+    for (Py_ssize_t i = 0; out && i < count; i++) {
+        const tp_tensor *o = face_tensor(PyList_GET_ITEM(outputs, i));
+        int64_t size[2 * TP_MAX_DIMS];
+        memcpy(size, o->size, (size_t)o->ndim * sizeof *size);
+        memcpy(size + o->ndim, x->size, (size_t)x->ndim * sizeof *size);
+        PyObject *sizes = face_size(o->ndim + x->ndim, size), *one = sizes ? face_call_method("view", PyList_GET_ITEM(pieces, i), &sizes, 1) : NULL;
+        Py_XDECREF(sizes);
+        if (one)
+            PyList_SET_ITEM(out, i, one);
+        else
+            Py_CLEAR(out);
     }
-    for (Py_ssize_t i = 0; ok && i < wanted; i++) {
-        PyObject *whole = stacked(PyList_GET_ITEM(out, i), output, PyList_GET_ITEM(inputs, i));
-        if ((ok = whole != NULL))
-            PyList_SetItem(out, i, whole);
+    Py_XDECREF(rows);
+    Py_XDECREF(lengths);
+    Py_XDECREF(whole);
+    Py_XDECREF(cut);
+    Py_XDECREF(pieces);
+    return out;
+}
+
+/* A list with a list for each input: its Jacobians by output. At most `length` rows at a time, 0: all. */
+static PyObject *jacobian_rows(PyObject *outputs, PyObject *inputs, Py_ssize_t length)
+{
+    Py_ssize_t rows = 0;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(outputs); i++)
+        rows += (Py_ssize_t)face_tensor(PyList_GET_ITEM(outputs, i))->numel;
+    PyObject *chunks = PyList_New(0), *out = PyList_New(PyList_GET_SIZE(inputs));
+    bool ok = chunks && out;
+    Py_ssize_t step = length > 0 && length < rows ? length : rows;
+    for (Py_ssize_t low = 0; ok && (low < rows || low == 0); low += step ? step : 1) {
+        PyObject *some = some_rows(outputs, inputs, low, low + step < rows ? low + step : rows);
+        ok = some && PyList_Append(chunks, some) == 0;
+        Py_XDECREF(some);
     }
-    Py_XDECREF(options);
-    Py_XDECREF(eye);
-    Py_XDECREF(outputs);
+    for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(inputs); i++) {
+        PyObject *cut = cut_rows(chunks, i, inputs, outputs);
+        if ((ok = cut != NULL))
+            PyList_SET_ITEM(out, i, cut);
+    }
+    Py_XDECREF(chunks);
     if (!ok)
         Py_CLEAR(out);
     return out;
 }
 
 /* Inside the level: a tree of the output, with a tree of the inputs in the place of each tensor; then aux. */
-static PyObject *jacobians(PyObject *function, PyObject *args, PyObject *kwargs, PyObject *by, bool has_aux)
+static PyObject *jacobians(PyObject *function, PyObject *args, PyObject *kwargs, PyObject *by, bool has_aux, Py_ssize_t length)
 {
     PyObject *given = PyObject_Call(function, args, kwargs), *output, *aux, *out = NULL;
     PyObject *inputs = PyList_New(0), *in_spec = given && inputs ? face_tree_flatten(by, NULL, inputs) : NULL, *outputs = PyList_New(0), *out_spec = NULL;
-    bool ok = in_spec && outputs && split_aux(given, has_aux, "jacrev(f)(*args)", &output, &aux) &&
+    bool ok = in_spec && outputs && face_split_aux(given, has_aux, "jacrev(f)(*args)", &output, &aux) &&
               (out_spec = face_tree_flatten(output, NULL, outputs)) && only_tensors(outputs);
+    PyObject *rows = ok ? jacobian_rows(outputs, inputs, length) : NULL, *nested = rows ? PyList_New(0) : NULL;
+    ok = nested != NULL;
     for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(outputs); i++) {
-        PyObject *rows = jacobian_rows(PyList_GET_ITEM(outputs, i), inputs), *nested = rows ? face_tree_unflatten(in_spec, rows) : NULL;
-        Py_XDECREF(rows);
-        if ((ok = nested != NULL))
-            PyList_SetItem(outputs, i, nested);
+        PyObject *of = PyList_New(PyList_GET_SIZE(inputs));
+        for (Py_ssize_t k = 0; of && k < PyList_GET_SIZE(inputs); k++)
+            PyList_SET_ITEM(of, k, Py_NewRef(PyList_GET_ITEM(PyList_GET_ITEM(rows, k), i)));
+        PyObject *tree = of ? face_tree_unflatten(in_spec, of) : NULL;
+        ok = tree && PyList_Append(nested, tree) == 0;
+        Py_XDECREF(of);
+        Py_XDECREF(tree);
     }
-    PyObject *whole = ok ? face_tree_unflatten(out_spec, outputs) : NULL;
+    PyObject *whole = ok ? face_tree_unflatten(out_spec, nested) : NULL;
     if (whole)
         out = aux ? Py_BuildValue("(OO)", whole, aux) : Py_BuildValue("(O)", whole);
     Py_XDECREF(given);
@@ -489,6 +543,8 @@ static PyObject *jacobians(PyObject *function, PyObject *args, PyObject *kwargs,
     Py_XDECREF(in_spec);
     Py_XDECREF(outputs);
     Py_XDECREF(out_spec);
+    Py_XDECREF(rows);
+    Py_XDECREF(nested);
     Py_XDECREF(whole);
     return out;
 }
@@ -559,7 +615,7 @@ static PyObject *func_functionalize(PyObject *module, PyObject *all)
     tp_functional *f = tp_functional_new();
     if (!f)
         return face_raise();
-    PyObject *plain = Py_BuildValue("(OO)", args, kwargs), *wrapped = plain ? map_tensors(plain, functional_wrap, f, NULL) : NULL, *given = NULL;
+    PyObject *plain = Py_BuildValue("(OO)", args, kwargs), *wrapped = plain ? face_map_tensors(plain, functional_wrap, f, NULL) : NULL, *given = NULL;
     if (copies)
         tp_copy_views_enter(&copying);
     if (wrapped) {
@@ -568,7 +624,7 @@ static PyObject *func_functionalize(PyObject *module, PyObject *all)
         tp_functional_leave(f);
     }
     if (given && write_back(f, plain, wrapped))
-        out = map_tensors(given, functional_value, f, NULL);
+        out = face_map_tensors(given, functional_value, f, NULL);
     if (copies)
         tp_copy_views_leave(&copying);
     Py_XDECREF(given);

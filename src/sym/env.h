@@ -37,13 +37,13 @@ typedef struct tp_symbol {
     size_t         source_count;
 } tp_symbol;
 
-typedef struct tp_guard {
+typedef struct tp_sym_fact {
     tp_sym      condition;          /* as it was asked, replacements applied; true of the example */
     const char *text;               /* arena: the condition printed when it was recorded */
     const char *message;            /* arena, may be NULL: of tp_sym_assume */
     void       *stack;              /* owned through the environment's hooks, may be NULL: the user's stack */
     bool        deferred;           /* a run-time assertion on unbacked symbols, not a guard on inputs */
-} tp_guard;
+} tp_sym_fact;
 
 /* How an environment learns where in the user's program a guard or symbol arose. All may be NULL. */
 typedef struct tp_stack_hooks {
@@ -84,8 +84,10 @@ TP_API TP_CHECK bool tp_symbol_replace(tp_sym symbol, tp_sym by);       /* the e
 TP_API size_t tp_shape_env_symbol_count(const tp_shape_env *env);       /* of this environment, without ancestors */
 TP_API tp_sym tp_shape_env_symbol_at(const tp_shape_env *env, size_t index);
 TP_API size_t tp_shape_env_guard_count(const tp_shape_env *env);
-TP_API const tp_guard *tp_shape_env_guard_at(const tp_shape_env *env, size_t index);    /* borrowed */
+TP_API const tp_sym_fact *tp_shape_env_guard_at(const tp_shape_env *env, size_t index);    /* borrowed */
 TP_API void tp_shape_env_format_guards(const tp_shape_env *env, tp_text *text);     /* " - Eq(s1, 20)", a line each */
+/* As tp_sym_print_source, with the names of the symbols in place of their sources: to be evaluated over them. */
+TP_API void tp_sym_print_python(tp_sym x, tp_text *text);
 /* While frozen, guards are neither recorded nor used to specialise: answers come from hints alone. */
 TP_API void tp_shape_env_freeze(tp_shape_env *env, bool frozen);
 

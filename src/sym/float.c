@@ -27,12 +27,14 @@ tp_sym tp_sym_to_float_in(tp_shape_env *env, tp_sym a)
         return a;
     if (tp_sym_is_int(a))
         return tp_sym_float(env, (double)tp_sym_as_int(a));
+    if (tp_sym_is_bool(a))
+        return tp_sym_float(env, tp_sym_same(a, TP_SYM_TRUE));
     return tp_sym_type_of(a) == TP_SYM_FLOAT ? a : tp_sym_make(KIND_to_float, TP_SYM_FLOAT, &a, 1);
 }
 
 tp_sym tp_sym_to_float(tp_sym a)
 {
-    if (tp_sym_is_int(a))
+    if (tp_sym_is_int(a) || tp_sym_is_bool(a))
         return tp_sym_fail(NULL, TP_ERR_TYPE, "a plain integer becomes a float by a cast, not by a symbolic operation");
     return tp_sym_to_float_in(sym_env(a), a);
 }
@@ -90,6 +92,31 @@ double tp_sym_round_number(sym_kind kind, double value)
     case KIND_round: return rint(value);
     default: return trunc(value);
     }
+}
+
+double tp_sym_apply_number(sym_kind kind, double value)
+{
+    switch (kind) {
+#define TP_SYM_ONE(name) case KIND_##name: return name(value);
+    TP_SYM_FUNCTIONS(TP_SYM_ONE)
+#undef TP_SYM_ONE
+    default: return value;
+    }
+}
+
+bool tp_sym_is_function(sym_kind kind)
+{
+    return kind >= KIND_sqrt && kind < KIND_sqrt + TP_SYM_FN_COUNT;
+}
+
+tp_sym tp_sym_apply(tp_sym_function f, tp_sym a)
+{
+    sym_kind kind = (sym_kind)(KIND_sqrt + (int)f);
+    if (tp_sym_is_failed(a) || tp_sym_is_failed(a = tp_sym_to_float(a)))
+        return TP_SYM_FAILED;
+    if (sym_is_kind(a, KIND_number))
+        return tp_sym_float(sym_env(a), tp_sym_apply_number(kind, number_of(a)));
+    return tp_sym_make(kind, TP_SYM_FLOAT, &a, 1);
 }
 
 static tp_sym to_integer(sym_kind kind, tp_sym a)

@@ -16,10 +16,10 @@ static const char *text_in(tp_shape_env *env, tp_sym x)
 static bool record(tp_sym condition, const char *message, bool deferred)
 {
     tp_shape_env *env = sym_env(condition);
-    tp_guard *g = tp_arena_take(&env->arena, sizeof *g);
+    tp_sym_fact *g = tp_arena_take(&env->arena, sizeof *g);
     if (!g)
         return tp_sym_fail_as_set(env).word;
-    *g = (tp_guard){ .condition = condition, .deferred = deferred, .text = text_in(env, condition) };
+    *g = (tp_sym_fact){ .condition = condition, .deferred = deferred, .text = text_in(env, condition) };
     if (!g->text || !tp_array_reserve(&env->guards, env->guards.count + 1) ||
         (message && !(g->message = tp_text_in(&env->arena, message, strlen(message)))))
         return tp_sym_fail_as_set(env).word;
@@ -65,7 +65,7 @@ static bool fail_unbacked(const char *verb, tp_sym x, const char *advice)
         if (stack && env->options.stack.release)
             env->options.stack.release(stack);
     }
-    tp_fail(TP_ERR_RUNTIME,
+    tp_fail(TP_ERR_GUARD,
             "Could not %s data-dependent expression %s (unhinted: %s).  (Size-like symbols: %s)\n\n%s\n%s", verb,
             tp_text_read(&shown), tp_text_read(&unhinted), tp_text_read(&sizes), advice, tp_text_read(&where));
     tp_text_fini(&where);
@@ -108,6 +108,43 @@ bool tp_sym_guard(tp_sym condition, bool *answer)
         return true;
     tp_sym fact = hint ? c : tp_sym_not(c);
     return !tp_sym_is_failed(fact) && record(fact, NULL, tp_sym_has_unbacked(fact)) && tp_sym_learn(fact);
+}
+
+bool tp_sym_guard_or(tp_sym condition, bool otherwise, bool *answer)
+{
+    int64_t hint;
+    tp_sym c = condition_of(condition);
+    if (tp_sym_is_failed(c))
+        return failed_word();
+    if (tp_sym_known(c) != TP_UNKNOWN || tp_sym_hint(c, &hint))
+        return tp_sym_guard(c, answer);
+    *answer = otherwise;
+    return true;
+}
+
+/* Asked of stand-ins for the symbols, in an environment that is gone afterwards. */
+tp_answer tp_sym_known_of_sizes(tp_sym condition)
+{
+    tp_sym c = condition_of(condition), symbol[16];
+    tp_binding binding[16];
+    tp_answer known = tp_sym_known(c);
+    if (known != TP_UNKNOWN || !tp_sym_is_node(c))
+        return known;
+    size_t count = tp_sym_free_symbols(c, symbol, TP_COUNT(symbol)), bound = 0;
+    tp_shape_env *child = tp_shape_env_new(sym_env(c), NULL);
+    for (size_t i = 0; child && i < count; i++) {
+        const tp_symbol *s = tp_sym_symbol(symbol[i]);
+        tp_range r = { s->range.low > 2 ? s->range.low : 2, s->range.high };
+        if (!s->size_like || r.high < 2)
+            continue;
+        tp_sym stand_in = tp_shape_env_unbacked(child, r);
+        if (!tp_sym_is_failed(stand_in))
+            binding[bound++] = (tp_binding){ symbol[i], stand_in };
+    }
+    if (bound)
+        known = tp_sym_known(tp_sym_substitute(c, binding, bound));
+    tp_shape_env_unref(child);
+    return known;
 }
 
 bool tp_sym_guard_int(tp_sym x, int64_t *value)
@@ -157,7 +194,7 @@ size_t tp_shape_env_guard_count(const tp_shape_env *env)
     return env->guards.count;
 }
 
-const tp_guard *tp_shape_env_guard_at(const tp_shape_env *env, size_t index)
+const tp_sym_fact *tp_shape_env_guard_at(const tp_shape_env *env, size_t index)
 {
     return env->guards.item[index];
 }

@@ -38,7 +38,7 @@ static void print_error(tp_text *out)
 static void print_guards(const tp_shape_env *env, tp_text *out)
 {
     for (size_t i = 0; i < tp_shape_env_guard_count(env); i++) {
-        const tp_guard *g = tp_shape_env_guard_at(env, i);
+        const tp_sym_fact *g = tp_shape_env_guard_at(env, i);
         tp_text_add(out, g->deferred ? "%s{%s}" : "%s%s", i ? ", " : "", g->text);
     }
 }

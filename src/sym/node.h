@@ -60,7 +60,7 @@ struct tp_shape_env {
     tp_text_map   names;
     tp_array(tp_symbol *) symbols;      /* arena structs */
     tp_array(tp_sym) symbol_nodes;
-    tp_array(tp_guard *) guards;        /* arena structs */
+    tp_array(tp_sym_fact *) guards;        /* arena structs */
     uint32_t      numbered[3];  /* by tp_symbol_kind: the next number of its names */
     tp_shape_env_options options;
     bool          frozen;
@@ -149,6 +149,8 @@ uint64_t tp_sym_common(tp_sym x);           /* greatest monomial that divides ev
 
 /* float.c. Operands are floats already. */
 tp_sym tp_sym_float_binary(sym_kind kind, tp_sym a, tp_sym b);
+double tp_sym_apply_number(sym_kind kind, double value);        /* as the kinds of TP_SYM_FUNCTIONS do */
+bool tp_sym_is_function(sym_kind kind);                         /* one of these */
 double tp_sym_round_number(sym_kind kind, double value);        /* as the kinds trunc, floor, ceil, round do */
 tp_sym tp_sym_to_float_in(tp_shape_env *env, tp_sym a);  /* `env` serves when `a` is a plain integer */
 

@@ -141,6 +141,10 @@ static tp_sym parse_round(tp_sym *a)
     return tp_sym_round(a[0]);
 }
 
+#define TP_SYM_ONE(name) static tp_sym parse_##name(tp_sym *a) { return tp_sym_apply(TP_SYM_FN_##name, a[0]); }
+TP_SYM_FUNCTIONS(TP_SYM_ONE)
+#undef TP_SYM_ONE
+
 static const struct function {
     const char *name;
     size_t arguments;           /* 0: two or more, applied from the left */
@@ -157,6 +161,9 @@ static const struct function {
     { "TruncToInt", 1, true, parse_trunc },   { "FloorToInt", 1, true, parse_floor },
     { "CeilToInt", 1, true, parse_ceil },     { "RoundToInt", 1, true, parse_round },
     { "Where", 3, true, parse_where },
+#define TP_SYM_ONE(name) { "OpaqueUnaryFn_" #name, 1, true, parse_##name },
+    TP_SYM_FUNCTIONS(TP_SYM_ONE)
+#undef TP_SYM_ONE
 };
 
 static tp_sym call(parser *p, const struct function *f)

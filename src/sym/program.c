@@ -200,7 +200,7 @@ static bool compile_ranges(compiler *c)
 static bool compile_guards(compiler *c)
 {
     for (uint32_t i = 0; i < c->env->guards.count; i++) {
-        const tp_guard *g = c->env->guards.item[i];
+        const tp_sym_fact *g = c->env->guards.item[i];
         uint32_t at = 0;
         if (!g->deferred && (!compile(c, g->condition, &at) || !emit(c, (step){ .op = STEP_CHECK, .to = i, .a = at })))
             return false;

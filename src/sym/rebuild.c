@@ -92,6 +92,8 @@ static tp_sym rebuild_node(const replacing *r, tp_sym x)
         return TP_SYM_FAILED;
     if (tp_sym_compare_of(x, &how))
         return tp_sym_compare(how, a, b);
+    if (tp_sym_is_function((sym_kind)n->kind))
+        return tp_sym_apply((tp_sym_function)(n->kind - KIND_sqrt), tp_sym_to_float_in(n->env, a));
     switch ((sym_kind)n->kind) {
     case KIND_floordiv: return tp_sym_floordiv(a, b);
     case KIND_mod: return tp_sym_mod(a, b);
@@ -297,6 +299,10 @@ static bool node_value(const evaluation *e, tp_sym x, value *v)
     *v = a;
     if (tp_sym_compare_of(x, &how)) {
         *v = (value){ .i = compare_values(how, a, b) };
+        return true;
+    }
+    if (tp_sym_is_function((sym_kind)n->kind)) {
+        *v = (value){ .is_float = true, .f = tp_sym_apply_number((sym_kind)n->kind, as_float(a)) };
         return true;
     }
     switch ((sym_kind)n->kind) {

@@ -108,6 +108,9 @@ bool tp_sym_last_step(tp_sym x, tp_sym_step *out)
     case KIND_floor: return of_arguments(x, "floor", out);
     case KIND_ceil: return of_arguments(x, "ceil", out);
     case KIND_round: return of_arguments(x, "round", out);
+#define TP_SYM_ONE(name) case KIND_##name: return of_arguments(x, "_sym_" #name, out);
+    TP_SYM_FUNCTIONS(TP_SYM_ONE)
+#undef TP_SYM_ONE
     default: return true;
     }
 }

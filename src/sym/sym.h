@@ -203,6 +203,16 @@ TP_API tp_sym tp_sym_trunc(tp_sym a);
 TP_API tp_sym tp_sym_floor(tp_sym a);
 TP_API tp_sym tp_sym_ceil(tp_sym a);
 TP_API tp_sym tp_sym_round(tp_sym a);
+/* Functions of a float, as `torch._sym_sqrt` and its kind have them; an integer is made a float first. */
+#define TP_SYM_FUNCTIONS(EACH) \
+    EACH(sqrt) EACH(cos) EACH(cosh) EACH(sin) EACH(sinh) EACH(tan) EACH(tanh) EACH(asin) EACH(acos) EACH(atan) EACH(log2)
+typedef enum tp_sym_function {
+#define TP_SYM_ONE(name) TP_SYM_FN_##name,
+    TP_SYM_FUNCTIONS(TP_SYM_ONE)
+#undef TP_SYM_ONE
+    TP_SYM_FN_COUNT
+} tp_sym_function;
+TP_API tp_sym tp_sym_apply(tp_sym_function f, tp_sym a);       /* `a` is a node */
 TP_API tp_sym tp_sym_where(tp_sym condition, tp_sym a, tp_sym b);
 
 /* Conditions. Decided ones are True or False at once; others keep the sides as written, for messages print them so. */
@@ -271,10 +281,14 @@ TP_API bool tp_sym_hint(tp_sym x, int64_t *value);      /* false: no hint (no er
 TP_API bool tp_sym_hint_float(tp_sym x, double *value); /* the same, of any type */
 
 /* The question tracing asks: decides by tp_sym_known, else by the hint, and then records a guard that the hint's answer
- * will hold. Fails (TP_ERR_RUNTIME, PyTorch's GuardOnDataDependentSymNode text) when there is neither. A number asks
+ * will hold. Fails (TP_ERR_GUARD) when there is neither. A number asks
  * whether it is not zero. */
 TP_API TP_CHECK bool tp_sym_guard(tp_sym condition, bool *answer);
 TP_API TP_CHECK bool tp_sym_guard_int(tp_sym x, int64_t *value);    /* specialises: guards Eq(x, hint) */
+/* The same without an error: `otherwise` where there is neither. */
+TP_API TP_CHECK bool tp_sym_guard_or(tp_sym condition, bool otherwise, bool *answer);
+/* As tp_sym_known, with every size-like unbacked symbol taken to be 2 or more. */
+TP_API tp_answer tp_sym_known_of_sizes(tp_sym condition);
 /* torch._check: takes the condition as a fact; known false fails; without unbacked symbols it is a guard, else it is
  * kept as a run-time assertion of the environment. `message` may be NULL. */
 TP_API TP_CHECK bool tp_sym_assume(tp_sym condition, const char *message);

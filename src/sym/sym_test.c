@@ -211,6 +211,8 @@ static const row floats[] = {
     { "s0**0.5", "FloatPow(ToFloat(s0), 0.5)" },
     { "TruncToInt(zuf0)", "TruncToInt(zuf0)" },
     { "TruncToInt(ToFloat(s0))", "s0" },
+    { "OpaqueUnaryFn_sqrt(s0)", "OpaqueUnaryFn_sqrt(ToFloat(s0))" },
+    { "OpaqueUnaryFn_log2(s0/2)", "OpaqueUnaryFn_log2(IntTrueDiv(s0, 2))" },
     { "TruncToInt(zuf0)*2 + 1", "2*TruncToInt(zuf0) + 1" },
     { "FloorToInt(s0*2.0)", "FloorToInt(2.0*ToFloat(s0))" },
     { "CeilToInt(s0/2)", "CeilToInt(IntTrueDiv(s0, 2))" },

@@ -46,7 +46,7 @@ void tp_strides_channels_last(int ndim, const int64_t *size, int64_t *stride)
 void tp_strides_like(const tp_tensor *x, int ndim, const int64_t *size, int64_t *stride)
 {
     /* For the very sizes of x its strides are kept to the letter, also those of dims of size 1, which say nothing. */
-    if (ndim == x->ndim && memcmp(size, x->size, (size_t)ndim * sizeof *size) == 0 && tp_tensor_is_dense(x)) {
+    if (ndim == x->ndim && memcmp(size, x->size, (size_t)ndim * sizeof *size) == 0 && (!x->numel || tp_tensor_is_dense(x))) {
         memmove(stride, x->stride, (size_t)ndim * sizeof *stride);
         return;
     }
@@ -58,17 +58,21 @@ void tp_strides_like(const tp_tensor *x, int ndim, const int64_t *size, int64_t 
         tp_strides_channels_last(ndim, size, stride);
         return;
     }
-    if (!tp_tensor_is_dense(x)) {
-        tp_strides_row_major(ndim, size, stride);
-        return;
-    }
-    int order[TP_MAX_DIMS];     /* innermost first; ties keep later dims inside */
-    for (int i = ndim - 1, n = 0; i >= 0; i--, n++) {
-        int j = n;
-        for (; j > 0 && x->stride[order[j - 1]] > x->stride[i]; j--)
-            order[j] = order[j - 1];
-        order[j] = i;
-    }
+    int order[TP_MAX_DIMS];     /* innermost first */
+    for (int i = 0; i < ndim; i++)
+        order[i] = ndim - 1 - i;
+    for (int i = 1; i < ndim; i++)
+        for (int j = i, k = i - 1; k >= 0; k--) {
+            int64_t outer = x->stride[order[k]], inner = x->stride[order[j]];
+            if (!outer || !inner || (outer == inner && x->size[order[k]] <= x->size[order[j]]))
+                continue;       /* an expanded dim stays where it is */
+            if (outer < inner)
+                break;
+            int swap = order[j];
+            order[j] = order[k];
+            order[k] = swap;
+            j = k;
+        }
     int64_t step = 1;
     for (int i = 0; i < ndim; i++) {
         stride[order[i]] = step;

@@ -179,6 +179,8 @@ double tp_igammac(double a, double x)
 
 double tp_erfcx(double x)
 {
+    if (x < -27)
+        return INFINITY;
     if (x < 25) {
         double square = x * x, rest = fma(x, x, -square);
         return exp(square) * (1 + rest) * erfc(x);

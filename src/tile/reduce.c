@@ -192,12 +192,26 @@ static void count_zeros(const tp_job *job, int64_t n, const char *x, char *to)
     job->frame->set->store[compute][TP_i64](1, to, sum);
 }
 
+/* One after the other, so that equal elements deviate by nothing at all. */
+static void fold_moments_slowly(const tp_job *job, int64_t n, const char *x, partial *p)
+{
+    bool narrow = job->compute == TP_COMPUTE_f32;
+    p->mean = p->deviation = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double value = narrow ? (double)((const float *)(const void *)x)[i] : ((const double *)(const void *)x)[i];
+        double apart = value - p->mean;
+        p->mean += apart / (double)(i + 1);
+        p->deviation += apart * (value - p->mean);
+    }
+}
+
 static void fold_moments(const tp_job *job, int64_t n, const char *x, partial *p)
 {
+    bool narrow = job->compute == TP_COMPUTE_f32;
     p->count = (double)n;
     job->frame->set->fold[job->compute][TP_FOLD_SUM](n, p->value, x);
     double mean = read_number(job, p->value) / (double)n, about, deviation;
-    if (job->compute == TP_COMPUTE_f32) {
+    if (narrow) {
         float sum;
         job->frame->set->deviation_f32(n, (float)mean, (const float *)(const void *)x, &sum);
         about = (double)(float)mean, deviation = (double)sum;
@@ -207,6 +221,9 @@ static void fold_moments(const tp_job *job, int64_t n, const char *x, partial *p
     }
     p->mean = mean;
     p->deviation = deviation - (double)n * (mean - about) * (mean - about);
+    double rounding = mean * (narrow ? 0x1p-18 : 0x1p-47);
+    if (p->deviation <= (double)n * rounding * rounding)
+        fold_moments_slowly(job, n, x, p);
 }
 
 /* The next elements of the sequence from `position`, at most `most`: part of a row, or several whole rows. */

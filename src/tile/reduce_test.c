@@ -177,6 +177,20 @@ TP_TEST(variance_is_accurate_far_from_zero)
     TP_EXPECT(fabsl((long double)mean[0] / (sum / N) - 1) < 1e-7L);
 }
 
+TP_TEST(equal_numbers_do_not_vary)
+{
+    enum { N = 3000 };
+    float x[N], out[1] = { 7 };
+    double wide[N], wide_out[1] = { 7 };
+    for (int i = 0; i < N; i++)
+        x[i] = 1.37f, wide[i] = 1.37;
+    for (int64_t n = 2; n <= N; n += n < 20 ? 1 : 993) {
+        reduce_rows(TP_REDUCE_std, 1, TP_COMPUTE_f32, TP_f32, x, (shape){ 1, n }, false, TP_f32, out, NULL);
+        reduce_rows(TP_REDUCE_std, 1, TP_COMPUTE_f64, TP_f64, wide, (shape){ 1, n }, false, TP_f64, wide_out, NULL);
+        TP_EXPECT(out[0] == 0 && wide_out[0] == 0);
+    }
+}
+
 TP_TEST(integers_are_exact)
 {
     enum { N = 70000 };
@@ -312,4 +326,4 @@ TP_TEST(folds_agree_in_every_set)
 
 TP_TEST_MAIN(TP_SWEPT(folds_agree_in_every_set), TP_SWEPT(kinds_do_not_see_the_layout), TP_SWEPT(scans_walk_each_line), TP_SWEPT(sums_follow_the_definition_in_every_layout), TP_SWEPT(sums_over_two_dims_apart),
              TP_SWEPT(kinds_mean_what_they_say), TP_SWEPT(nothing_to_reduce),
-             TP_SWEPT(variance_is_accurate_far_from_zero), TP_SWEPT(integers_are_exact))
+             TP_SWEPT(variance_is_accurate_far_from_zero), TP_SWEPT(equal_numbers_do_not_vary), TP_SWEPT(integers_are_exact))

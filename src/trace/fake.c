@@ -14,6 +14,20 @@ bool tp_is_fake(const tp_tensor *t)
     return t->keys & KEY;
 }
 
+tp_fake_mode *tp_fake_mode_of(const tp_tensor *t)
+{
+    return tp_is_fake(t) && t->storage->kind == TP_MEMORY_NONE ? t->storage->owner : NULL;
+}
+
+void tp_fake_belong(tp_tensor *fake, const tp_fake_mode *m)
+{
+    if (!fake || !m || !m->lasting || fake->storage->kind != TP_MEMORY_NONE || fake->storage->owner)
+        return;
+    m->keep(m->lasting);
+    fake->storage->owner = m->lasting;
+    fake->storage->release = m->drop;
+}
+
 /* ---- making ---- */
 
 /* The expressions of a tensor, with the environment they live in and their own memory. */
@@ -73,6 +87,8 @@ static tp_tensor *marked(tp_tensor *t, tp_device device)
     if (t) {
         t->keys |= KEY;
         t->device = device;
+        if (device.type != TP_CPU && device.type != TP_META && device.index < 0)
+            t->device.index = 0;            /* the current one, of which there is no other */
     }
     return t;
 }
@@ -82,7 +98,9 @@ static tp_tensor *bare_fake(const tp_tensor *real)
 {
     tp_tensor *t = tp_tensor_take_storage(tp_storage_new_none(real->storage->bytes), (tp_dtype)real->dtype, real->ndim, real->size,
                                           real->stride, real->offset);
-    return marked(t, real->device);
+    const tp_fake_mode *m = tp_self.fake;
+    tp_fake_belong(marked(t, real->device), m && m->lasting ? m : tp_fake_mode_of(real));
+    return t;
 }
 
 tp_tensor *tp_fake_of(const tp_tensor *real)
@@ -144,15 +162,32 @@ static bool hints(int n, const tp_sym *word, int64_t *out)
     return true;
 }
 
+/* A tensor of this size exists where the program goes on: the size is none below zero. */
+static bool note_sizes(const tp_sym_geometry *g)
+{
+    for (int i = 0; i < g->ndim; i++) {
+        const tp_symbol *s = tp_sym_is_symbol(g->size[i]) ? tp_symbol_of(g->size[i]) : NULL;
+        if (!s || s->kind != TP_SYMBOL_UNBACKED)
+            continue;
+        tp_symbol_set_size_like(g->size[i]);
+        if (s->range.low < 0 && !tp_symbol_narrow(g->size[i], (tp_range){ 0, INT64_MAX }))
+            return false;
+    }
+    return true;
+}
+
 static tp_tensor *from_symbolic(const tp_sym_geometry *g, const tp_tensor *view_of)
 {
     int64_t size[TP_MAX_DIMS], stride[TP_MAX_DIMS], offset = 0;
+    if (!note_sizes(g))
+        return NULL;
     hints(g->ndim, g->size, size);
     hints(g->ndim, g->stride, stride);
     if (view_of)
         hints(1, &g->offset, &offset);
     tp_storage *s = view_of ? tp_storage_ref(view_of->storage) : tp_storage_new_none(0);
     tp_tensor *t = marked(tp_tensor_take_storage(s, (tp_dtype)g->dtype, g->ndim, size, stride, offset), g->device);
+    tp_fake_belong(t, tp_self.fake);
     if (t && !view_of)
         t->storage->bytes = (size_t)t->numel * tp_dtype_bytes((tp_dtype)g->dtype);
     if (t && !attach(t, g->size, g->stride, view_of ? g->offset : tp_sym_int(0))) {
@@ -168,7 +203,9 @@ static tp_tensor *from_integers(const tp_geometry *g, const tp_tensor *view_of)
         return marked(tp_tensor_view_as(view_of, g), g->device);
     tp_geometry bare = *g;
     bare.device = (tp_device){ TP_META, -1 };
-    return marked(tp_tensor_new_as(&bare), g->device);
+    tp_tensor *t = marked(tp_tensor_new_as(&bare), g->device);
+    tp_fake_belong(t, tp_self.fake);
+    return t;
 }
 
 /* ---- the layer ---- */
@@ -194,28 +231,48 @@ static bool check_real(const tp_op *op, const tp_value *arg)
     for (int i = 0; i < op->arg_count; i++) {
         const tp_tensor *t = tp_as_tensor(arg[i]);
         if (t && !tp_is_fake(t) && t->ndim > 0 && !(m && m->allow_real))
-            return tp_fail(TP_ERR_RUNTIME, "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with "
+            return tp_fail(TP_ERR_ASSERTION, "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with "
                            "'allow_non_fake_inputs'. Found in %s", tp_op_full_name(op, name));
     }
     return true;
 }
 
 /* Tensors of one call live on one device; a 0-d tensor of the CPU goes along with any. */
-static bool common_device(const tp_op *op, const tp_value *arg, tp_device *out, bool *found)
+static bool join_device(tp_value v, tp_device *out, bool *found)
 {
     char a[16], b[16];
-    *found = false;
+    const tp_tensor *t = tp_as_tensor(v);
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (!join_device(v.list->item[i], out, found))
+            return false;
+    if (!t || (t->ndim == 0 && t->device.type == TP_CPU))
+        return true;
+    if (*found && (t->device.type != out->type || t->device.index != out->index))
+        return tp_fail(TP_ERR_DEVICES, "Expected all tensors to be on the same device, but found at least two devices, %s and %s!",
+                       tp_device_name(*out, a), tp_device_name(t->device, b));
+    *out = t->device;
+    *found = true;
+    return true;
+}
+
+static bool common_device(const tp_op *op, const tp_value *arg)
+{
+    tp_device device;
+    bool found = false;
     for (int i = 0; i < op->arg_count; i++) {
-        const tp_tensor *t = tp_as_tensor(arg[i]);
-        if (!t || (*found && t->ndim == 0 && t->device.type == TP_CPU))
+        /* An opaque op may take indices, or copy from anywhere; of a list the members are alike. */
+        if (op->kind == TP_LIKE_OPAQUE && !(op->arg[i].list && !op->arg[i].items_optional))
             continue;
-        if (*found && (t->device.type != out->type || t->device.index != out->index) && op->kind != TP_LIKE_OPAQUE)
-            return tp_fail(TP_ERR_RUNTIME, "Unhandled FakeTensor Device Propagation for %s, found two different devices %s, %s", op->name,
-                           tp_device_name(*out, a), tp_device_name(t->device, b));
-        *out = t->device;
-        *found = true;
+        if (!join_device(arg[i], &device, &found))
+            return false;
     }
     return true;
+}
+
+/* A rule met a size that depends on data and that nobody can name: the error says whose. */
+static bool name_dynamic(const tp_op *op)
+{
+    return tp_error_kind() == TP_ERR_DYNAMIC_SHAPE ? tp_fail_op(TP_ERR_DYNAMIC_SHAPE, op) : NULL;
 }
 
 static bool infer_results(const tp_op *op, const tp_value *arg, tp_tensor **out)
@@ -224,26 +281,26 @@ static bool infer_results(const tp_op *op, const tp_value *arg, tp_tensor **out)
     bool symbolic = false;
     for (int i = 0; i < op->arg_count && !symbolic; i++)
         symbolic = has_expression(arg[i]);
-    if (symbolic && op->infer_sym) {
+    /* A result whose size depends on data has symbols where somebody can name them. */
+    if (op->infer_sym && (symbolic || ((op->flags & TP_OP_SYNC) && tp_self.shape_env))) {
         tp_sym_geometry g[MOST_RESULTS];
         for (int i = 0; i < op->result_count; i++)
             g[i].unknown = g[i].absent = false;
         if (!op->infer_sym(op, arg, g))
-            return false;
+            return name_dynamic(op);
         for (int i = 0; i < op->result_count; i++)
             if (!g[i].absent && !(out[i] = from_symbolic(&g[i], view_of)))
                 return false;
         return true;
     }
     tp_geometry g[MOST_RESULTS];
-    char name[128];
     for (int i = 0; i < op->result_count; i++)
         g[i].unknown = g[i].absent = false;
     if (!op->infer(op, arg, g))
-        return false;
+        return name_dynamic(op);
     for (int i = 0; i < op->result_count; i++) {
         if (g[i].unknown)
-            return tp_fail(TP_ERR_RUNTIME, "%s: the size of its result depends on data, which a fake tensor does not have", tp_op_full_name(op, name));
+            return tp_fail_op(TP_ERR_DYNAMIC_SHAPE, op);
         if (!g[i].absent && !(out[i] = from_integers(&g[i], view_of)))
             return false;
     }
@@ -288,30 +345,29 @@ static bool check_out(tp_tensor *out, const tp_tensor *made)
 }
 
 /* Factories inside make fakes too. */
-static bool open_faked(const tp_op *op, const tp_value *arg, tp_value *result)
+static bool run_faked(tp_run_fn *run, const tp_op *op, const tp_value *arg, tp_value *result)
 {
     uint32_t active = tp_self.active;
     tp_self.active = active | KEY;
-    bool ok = op->open(op, arg, result);
+    bool ok = run(op, arg, result);
     tp_self.active = active;
     return ok;
 }
 
-static bool fake_call(const tp_op *op, const tp_value *arg, tp_value *result)
+static bool call_inside(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     const tp_op *base = op->base ? op->base : op;
-    tp_device device;
-    bool found;
     char name[128];
     if (base->kind == TP_LIKE_METADATA && arg[0].tag == TP_TENSOR && !tp_is_fake(arg[0].tensor))
         return tp_fail(TP_ERR_RUNTIME, "Can't call metadata mutating ops on non-Fake Tensor inputs. Found in %s", tp_op_full_name(op, name));
     /* What runs by its decomposition is that also here: its pieces check and guard. */
     if (!base->infer || op->kind == TP_LIKE_COMPOSITE || base->run == tp_run_open) {
-        if (op->open)
-            return open_faked(op, arg, result);
-        return tp_fail(TP_ERR_UNIMPLEMENTED, "%s has no shape rule", tp_op_full_name(op, name));
+        tp_run_fn *run = op->fake ? op->fake : op->open;
+        if (run)
+            return run_faked(run, op, arg, result);
+        return tp_fail_op(TP_ERR_UNSUPPORTED, op);
     }
-    if (!check_real(op, arg) || !common_device(op, arg, &device, &found))
+    if (!check_real(op, arg) || !common_device(op, arg))
         return false;
     tp_tensor *out[MOST_RESULTS] = { 0 };
     bool ok = true;
@@ -328,6 +384,36 @@ static bool fake_call(const tp_op *op, const tp_value *arg, tp_value *result)
         if (ok)
             result[i] = op->variant == TP_INPLACE ? tp_value_ref(arg[0]) : op->variant == TP_OUT ? tp_value_ref(arg[first + i]) : tp_of_tensor(out[i]);
     }
+    return ok;
+}
+
+/* The mode of the tensors, which must be one. */
+static bool find_mode(tp_value v, const tp_fake_mode **found)
+{
+    const tp_fake_mode *m = v.tag == TP_TENSOR ? tp_fake_mode_of(v.tensor) : NULL;
+    if (m && *found && (*found)->lasting && (*found)->lasting != m)
+        return tp_fail(TP_ERR_ASSERTION, "Mixing fake modes NYI");
+    if (m && !(*found && (*found)->lasting))
+        *found = m;
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (!find_mode(v.list->item[i], found))
+            return false;
+    return true;
+}
+
+static bool fake_call(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    void *outside = tp_self.fake;
+    struct tp_shape_env *names = tp_self.shape_env;
+    const tp_fake_mode *m = outside;
+    for (int i = 0; i < op->arg_count; i++)
+        if (!find_mode(arg[i], &m))
+            return false;
+    tp_self.fake = (void *)m;
+    tp_self.shape_env = m ? m->env : NULL;
+    bool ok = call_inside(op, arg, result);
+    tp_self.fake = outside;
+    tp_self.shape_env = names;
     return ok;
 }
 

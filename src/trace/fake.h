@@ -9,10 +9,14 @@
 #include "ops/hooks.h"
 #include "sym/env.h"
 
-/* While one is entered, factories make fake tensors and (unless allowed) real tensors are refused. */
+/* While one is entered, factories make fake tensors and (unless allowed) real tensors are refused. Tensors made in a mode
+ * that lasts belong to it: their storages count it, and calls on them are made in it, entered or not. */
 typedef struct tp_fake_mode {
     struct tp_fake_mode *outer;         /* borrowed */
-    tp_shape_env *env;                  /* counted, may be NULL */
+    struct tp_fake_mode *lasting;       /* borrowed: this mode where it stays when it is left; NULL: no tensor keeps it */
+    void (*keep)(struct tp_fake_mode *lasting);     /* one more, one fewer tensor belongs to it */
+    void (*drop)(void *lasting);
+    tp_shape_env *env;                  /* counted, may be NULL: names what depends on data */
     bool allow_real;
     bool allow_fallback;
 } tp_fake_mode;
@@ -29,5 +33,7 @@ TP_API TP_CHECK bool tp_fake_take_geometry(tp_tensor *fake, const tp_tensor *lik
 /* The same with symbolic sizes: `size` has one word per dim; strides follow the order of the real ones. Counts `env`. */
 TP_API TP_CHECK tp_tensor *tp_fake_symbolic(const tp_tensor *real, tp_shape_env *env, const tp_sym *size);
 TP_API bool tp_is_fake(const tp_tensor *t);
+TP_API tp_fake_mode *tp_fake_mode_of(const tp_tensor *t);       /* borrowed; NULL: belongs to none */
+TP_API void tp_fake_belong(tp_tensor *fake, const tp_fake_mode *m);     /* unless it belongs to a mode already; both may be NULL */
 
 #endif

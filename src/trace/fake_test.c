@@ -75,7 +75,7 @@ TP_TEST(devices_that_are_not_here)
     tp_tensor *sum = CALL(&s, "add.Tensor", T(x), T(x)), *scaled = CALL(&s, "mul.Tensor", T(x), T(single)), *v = CALL(&s, "view", T(x), INTS(&s, 1, 3));
     if (!s.failed)
         TP_EXPECT(sum->device.type == TP_CUDA && sum->device.index == 0 && scaled->device.type == TP_CUDA && v->device.type == TP_CUDA);
-    EXPECT_ERROR(&s, "Unhandled FakeTensor Device Propagation for add, found two different devices cuda:0, cpu", "add.Tensor", T(x), T(y));
+    EXPECT_ERROR(&s, "Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!", "add.Tensor", T(x), T(y));
     (void)tp_scope_end(&s);
 }
 
@@ -106,7 +106,7 @@ TP_TEST(sizes_that_depend_on_data)
     tp_scope s;
     tp_scope_start(&s);
     tp_tensor *x = FAKE(&s, 3);
-    EXPECT_ERROR(&s, "aten::nonzero: the size of its result depends on data, which a fake tensor does not have", "nonzero", T(x));
+    EXPECT_ERROR(&s, "aten::nonzero", "nonzero", T(x));
     (void)tp_scope_end(&s);
 }
 

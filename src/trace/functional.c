@@ -504,25 +504,39 @@ static bool same_sizes(const tp_tensor *a, const tp_tensor *b)
     return a->ndim == b->ndim && memcmp(a->size, b->size, (size_t)a->ndim * sizeof *a->size) == 0;
 }
 
+/* The value of one written argument, or of the members of a list, taken from the result that stands for it. */
+static bool write_result(tp_functional *f, const tp_op *op, tp_value to, tp_value *made)
+{
+    bool ok = true;
+    for (uint32_t k = 0; made->tag == TP_LIST && ok && k < tp_length(*made); k++)
+        ok = write_result(f, op, to.list->item[k], &made->list->item[k]);
+    if (made->tag == TP_LIST)
+        return ok;
+    if (!same_sizes(to.tensor, made->tensor))
+        return tp_fail(TP_ERR_RUNTIME, "%s: the result does not have the sizes of the tensor it is written into", op->name);
+    tp_tensor *value = made->tensor;
+    *made = tp_none();
+    return write_value(f, to.tensor, value);
+}
+
 static bool call_in_place(tp_mount *m, const tp_op *op, const tp_op *plain, const tp_value *given, tp_value *result)
 {
     call c;
     tp_value made[MOST_RESULTS];
-    tp_tensor *face = given[0].tensor;
+    int next = 0;
     if (!call_init(&c, (tp_functional *)(void *)m, given, op->arg_count))
         return false;
     bool ok = tp_mount_next(m, plain, c.arg, made);
     call_fini(&c, given, op->arg_count);
     if (!ok)
         return false;
-    if (!same_sizes(face, made[0].tensor)) {
-        tp_values_unref(made, plain->result_count);
-        return tp_fail(TP_ERR_RUNTIME, "%s: the result does not have the sizes of the tensor it is written into", op->name);
-    }
-    if (!write_value((tp_functional *)(void *)m, face, made[0].tensor))         /* takes the value */
-        return false;
-    result[0] = tp_value_ref(given[0]);
-    return true;
+    for (int i = 0; ok && i < op->arg_count && next < plain->result_count; i++)
+        if (op->arg[i].written)
+            ok = write_result((tp_functional *)(void *)m, op, given[i], &made[next++]);
+    tp_values_unref(made, plain->result_count);
+    if (ok && op->result_count)
+        result[0] = tp_value_ref(given[0]);
+    return ok;
 }
 
 /* out=: the results become the values of the tensors given for them. */
@@ -541,7 +555,8 @@ static bool call_out(tp_mount *m, const tp_op *op, const tp_value *given, tp_val
         tp_tensor *value = made[i].tensor;
         made[i] = tp_none();
         if (!same_sizes(face, value))
-            ok = !functional_of(face)->view && tp_fake_take_geometry(face, value);
+            ok = functional_of(face)->view ? tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s that changes the size of a view", op->name) != NULL
+                                           : tp_fake_take_geometry(face, value);
         if (!ok)
             tp_tensor_unref(value);
         ok = ok && write_value((tp_functional *)(void *)m, face, value);
@@ -645,10 +660,16 @@ static bool writes(const tp_op *op)
     return false;
 }
 
-static bool trains(const tp_functional *f, const tp_op *op, const tp_value *arg)
+/* Of an op that writes in training only: is this that? */
+static bool in_training(const tp_op *op, const tp_value *arg)
 {
     int training = tp_op_arg_index(op, "training");
-    if (!op->functional_twin || (training >= 0 && !tp_as_bool(arg[training])))
+    return training < 0 || tp_as_bool(arg[training]);
+}
+
+static bool trains(const tp_functional *f, const tp_op *op, const tp_value *arg)
+{
+    if (!op->functional_twin || !in_training(op, arg))
         return false;
     for (int i = 0; i < op->arg_count; i++)
         if (((op->hidden_writes >> i & 1) || op->arg[i].written) && !is_wrapper(f, arg[i]))
@@ -695,7 +716,7 @@ static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, t
         return tp_mount_reopen(m, open_here, op, arg, result, NULL);
     if (trains(f, op, arg))
         return call_twin(m, op, arg, result);
-    if (writes(op)) {
+    if (writes(op) && (!op->functional_twin || in_training(op, arg))) {
         int can = check_written(f, op, arg);
         if (can <= 0)
             return can == 0 && tp_mount_next(m, op, arg, result);

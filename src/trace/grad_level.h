@@ -23,6 +23,7 @@ TP_API void tp_grad_level_free(tp_grad_level *l);               /* NULL is fine;
 /* Gradients are on inside, whatever they were outside; leaving restores that. */
 TP_API void tp_grad_level_enter(tp_grad_level *l);
 TP_API void tp_grad_level_leave(tp_grad_level *l);
+TP_API tp_grad_level *tp_grad_level_at(tp_mount *m);            /* is this mount a level of grad? NULL: it is not */
 TP_API TP_CHECK tp_tensor *tp_grad_level_wrap(const tp_grad_level *l, tp_tensor *t);    /* counted; a wrapper of this level stays itself */
 TP_API tp_tensor *tp_grad_level_unwrap(const tp_grad_level *l, tp_tensor *t);           /* counted; itself when it is no wrapper of this level */
 

@@ -2,6 +2,7 @@
 #include "trace/level.h"
 
 #include "base/alloc.h"
+#include "trace/fake.h"
 
 enum { KEY = 1u << TP_LAYER_TRANSFORM };
 
@@ -35,13 +36,66 @@ bool tp_level_open(tp_level *l, const tp_op *op, const tp_value *arg, tp_value *
     return tp_mount_reopen(&l->mount, open_here, op, arg, result, NULL);
 }
 
+/* ---- a tape of the level's own ---- */
+
+/* Where that tape hands a call on: a tracer of the moment. */
+typedef struct bottom {
+    tp_mount  mount;
+    tp_level *level;
+    tp_level_below *below;
+    uint32_t  allowed;          /* of the call that came to the level */
+    uint32_t  active;
+} bottom;
+
+static bool bottom_call(tp_mount *m, const tp_op *op, const tp_value *face, tp_value *result)
+{
+    const bottom *b = (bottom *)(void *)m;
+    uint32_t allowed = tp_self.allowed, active = tp_self.active;
+    bool mode = tp_self.grad_mode;
+    tp_self.allowed = b->allowed & ~TP_LAYER_BIT(TP_LAYER_AUTOCAST);       /* the casts were made above this level's tape */
+    tp_self.active = b->active;
+    tp_self.grad_mode = mode && b->level->outer_mode;
+    bool ok = b->below(b->level, op, face, result);
+    tp_self.allowed = allowed;
+    tp_self.active = active;
+    tp_self.grad_mode = mode;
+    return ok;
+}
+
+bool tp_level_tape(tp_level *l, tp_level_below *below, const tp_op *op, const tp_value *face, tp_value *result)
+{
+    bottom b = { .mount = { .call = bottom_call }, .level = l, .below = below, .allowed = tp_self.allowed, .active = tp_self.active };
+    tp_mount_push(&b.mount, TP_LAYER_TRACE_R);
+    uint32_t autocast = b.allowed & b.active & TP_LAYER_BIT(TP_LAYER_AUTOCAST);
+    tp_self.allowed = tp_self.active = autocast | TP_LAYER_BIT(TP_LAYER_GRAD) | TP_LAYER_BIT(TP_LAYER_TRACE_R);
+    bool ok = tp_call(op, face, result);
+    tp_self.allowed = b.allowed;
+    tp_mount_pop(&b.mount);
+    tp_self.active = b.active;
+    return ok;
+}
+
+bool tp_level_check_written(const tp_level *l, const tp_op *op, const tp_value *arg)
+{
+    bool any = false;
+    char name[128];
+    for (int i = 0; i < op->arg_count; i++)
+        any |= arg[i].tag == TP_TENSOR && !op->arg[i].written && tp_wrapped_at(l, arg[i].tensor);
+    for (int i = 0; i < op->arg_count; i++)
+        if (any && op->arg[i].written && arg[i].tag == TP_TENSOR && !tp_wrapped_at(l, arg[i].tensor))
+            return tp_fail(TP_ERR_RUNTIME, "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted to call in-place operation "
+                           "(%s) that would mutate a captured Tensor. This is not supported; please rewrite the function being transformed to "
+                           "explicitly accept the mutated Tensor(s) as inputs.", tp_op_full_name(op, name));
+    return true;
+}
+
 /* ---- wrappers ---- */
 static void wrapped_free(void *self)
 {
     tp_wrapped *w = self;
     tp_tensor_unref(w->inner);
-    if (w->tangent)
-        tp_tensor_unref(w->tangent);
+    tp_tensor_unref(w->tangent);
+    tp_tensor_unref(w->base);
     tp_free(w);
 }
 
@@ -55,6 +109,8 @@ static void *wrapped_copy(const void *self)
     tp_tensor_ref(w->inner);
     if (w->tangent)
         tp_tensor_ref(w->tangent);
+    if (w->base)
+        tp_tensor_ref(w->base);
     return w;
 }
 
@@ -62,6 +118,22 @@ tp_wrapped *tp_wrapped_at(const tp_level *l, const tp_tensor *t)
 {
     tp_wrapped *w = t->extra;
     return w && w->attached.free == wrapped_free && w->level == l->id ? w : NULL;
+}
+
+tp_level *tp_level_of(const tp_tensor *t, int *number)
+{
+    const tp_wrapped *w = t->extra;
+    tp_level *found = NULL;
+    int count = 0;
+    if (!w || w->attached.free != wrapped_free)
+        return NULL;
+    for (tp_mount *m = tp_self.transforms; m; m = m->outer) {
+        count += found != NULL;
+        if (!found && ((tp_level *)(void *)m)->id == w->level)
+            found = (tp_level *)(void *)m;
+    }
+    *number = count + 1;
+    return found;
 }
 
 tp_tensor *tp_level_wrap(const tp_level *l, tp_tensor *face, tp_tensor *inner, tp_tensor *tangent)
@@ -84,6 +156,20 @@ tp_tensor *tp_level_unwrap(const tp_level *l, tp_tensor *t)
 {
     const tp_wrapped *w = tp_wrapped_at(l, t);
     return tp_tensor_ref(w ? w->inner : t);
+}
+
+int tp_level_find(const tp_level *l, const tp_op *op, const tp_value *arg, const tp_tensor *inner, tp_tensor **face)
+{
+    for (int i = 0; i < op->arg_count; i++) {
+        const tp_wrapped *w = arg[i].tag == TP_TENSOR ? tp_wrapped_at(l, arg[i].tensor) : NULL;
+        if (!w || w->inner != inner)
+            continue;
+        if (!tp_tensor_same_place(arg[i].tensor, inner) && !tp_fake_take_geometry(arg[i].tensor, inner))
+            return -2;
+        *face = tp_tensor_ref(arg[i].tensor);
+        return i;
+    }
+    return -1;
 }
 
 /* ---- values ---- */

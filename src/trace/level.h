@@ -25,6 +25,7 @@ typedef struct tp_wrapped {
     uint64_t    level;
     tp_tensor  *inner;          /* counted */
     tp_tensor  *tangent;        /* counted, may be NULL */
+    tp_tensor  *base;           /* jvp: counted, may be NULL: the wrapper that this one is a view of, never itself a view */
 } tp_wrapped;
 
 enum { TP_LEVEL_MOST_ARGS = 64 };
@@ -35,10 +36,12 @@ TP_API void tp_level_init(tp_level *l, tp_level_call *call);
 TP_API void tp_level_enter(tp_level *l);
 TP_API void tp_level_leave(tp_level *l);                /* grad mode is again what it was when the level was entered */
 
+/* The entered level that t is a wrapper of, and its number (1: the outermost); NULL: none. */
+TP_API tp_level *tp_level_of(const tp_tensor *t, int *number);
 /* What t stands for at this level; NULL: it is no wrapper of this level. Borrowed. */
 TP_API tp_wrapped *tp_wrapped_at(const tp_level *l, const tp_tensor *t);
-/* Makes `face` (taken, also on failure; of the shape that is to be seen) a wrapper of `inner`; NULL: an error is set. */
-TP_API TP_CHECK tp_tensor *tp_level_wrap(const tp_level *l, tp_tensor *face, tp_tensor *inner, tp_tensor *tangent);
+/* Makes `shown` (taken, also on failure; of the shape that is to be seen) a wrapper of `inner`; NULL: an error is set. */
+TP_API TP_CHECK tp_tensor *tp_level_wrap(const tp_level *l, tp_tensor *shown, tp_tensor *inner, tp_tensor *tangent);
 /* Counted: what t stands for, itself when it is no wrapper of this level. */
 TP_API tp_tensor *tp_level_unwrap(const tp_level *l, tp_tensor *t);
 
@@ -47,5 +50,14 @@ typedef tp_tensor *tp_level_map(const tp_level *l, tp_tensor *t);       /* count
 TP_API TP_CHECK bool tp_level_map_values(const tp_level *l, tp_level_map *map, const tp_value *from, int count, tp_value *to);
 /* Opens a composite with the level back in its place, so that its pieces meet it. */
 TP_API TP_CHECK bool tp_level_open(tp_level *l, const tp_op *op, const tp_value *arg, tp_value *result);
+/* PyTorch's error when the call writes a tensor from outside with values of this level. */
+TP_API TP_CHECK bool tp_level_check_written(const tp_level *l, const tp_op *op, const tp_value *arg);
+/* Sends a call on wrappers through autograd, which records on them; `below` has it afterwards, as if at the level itself, and
+ * goes on with tp_mount_next. */
+typedef bool tp_level_below(tp_level *l, const tp_op *op, const tp_value *given, tp_value *result);
+TP_API TP_CHECK bool tp_level_tape(tp_level *l, tp_level_below *below, const tp_op *op, const tp_value *given, tp_value *result);
+/* A result that is the inner tensor of an argument is that argument (in-place ops, .contiguous()): the argument's place and, in
+ * *shown, the counted wrapper, which has taken the geometry of its inner tensor; -1: it is none of them, -2: an error is set. */
+TP_API TP_CHECK int tp_level_find(const tp_level *l, const tp_op *op, const tp_value *arg, const tp_tensor *inner, tp_tensor **shown);
 
 #endif

@@ -25,9 +25,11 @@ void tp_mount_push(tp_mount *m, tp_layer_id layer)
 
 void tp_mount_pop(tp_mount *m)
 {
-    tp_mount **top = stack_of((tp_layer_id)m->layer);
-    assert(*top == m);
-    *top = m->outer;
+    tp_mount **top = stack_of((tp_layer_id)m->layer), **at = top;
+    while (*at && *at != m)
+        at = &(*at)->outer;
+    assert(*at == m);
+    *at = m->outer;
     if (!*top)
         tp_self.active &= ~TP_LAYER_BIT(m->layer);
 }
@@ -36,7 +38,7 @@ static bool hand_to(tp_layer_id layer, const tp_op *op, const tp_value *arg, tp_
 
 bool tp_mount_next(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result)
 {
-    if (m->layer == TP_LAYER_TRANSFORM && m->outer)
+    if (m->layer == TP_LAYER_TRANSFORM && (m->outer || (tp_self.tracer[0] && (tp_self.allowed & TP_LAYER_BIT(TP_LAYER_TRACE_P)))))
         return tp_call(op, arg, result);
     if (m->passes && m->outer)
         return hand_to((tp_layer_id)m->layer, op, arg, result);
@@ -78,7 +80,15 @@ static bool hand_to(tp_layer_id layer, const tp_op *op, const tp_value *arg, tp_
     return ok;
 }
 
-static bool at_p(const tp_op *op, const tp_value *arg, tp_value *result) { return hand_to(TP_LAYER_TRACE_P, op, arg, result); }
+/* A tracer at P knows nothing of wrappers: levels have the call first, and what they make of it comes to the tracer. */
+static bool at_p(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    if (!tp_self.transforms)
+        return hand_to(TP_LAYER_TRACE_P, op, arg, result);
+    tp_self.allowed |= TP_LAYER_BIT(TP_LAYER_TRACE_P);
+    return hand_to(TP_LAYER_TRANSFORM, op, arg, result);
+}
+
 static bool at_r(const tp_op *op, const tp_value *arg, tp_value *result) { return hand_to(TP_LAYER_TRACE_R, op, arg, result); }
 static bool at_jit(const tp_op *op, const tp_value *arg, tp_value *result) { return hand_to(TP_LAYER_JIT, op, arg, result); }
 static bool at_transform(const tp_op *op, const tp_value *arg, tp_value *result) { return hand_to(TP_LAYER_TRANSFORM, op, arg, result); }

@@ -3,7 +3,7 @@
  * A mount is what a layer of the dispatcher hands its calls to. Mounts of one kind form a stack in the thread, innermost
  * first; while any is there the layer is active. While a mount has a call it is off its stack, so that what it calls meets
  * the next one; a tracer at P or R and the recorder also shut their own layer for everything inside, a transform does not:
- * the levels below it must still act. Owned by whoever pushed it; pop in the reverse order. */
+ * the levels below it must still act. Owned by whoever pushed it. */
 #ifndef TP_TRACE_MOUNT_H
 #define TP_TRACE_MOUNT_H
 
@@ -18,7 +18,7 @@ typedef struct tp_mount {
 } tp_mount;
 
 TP_API void tp_mount_push(tp_mount *m, tp_layer_id layer);
-TP_API void tp_mount_pop(tp_mount *m);                  /* must be the innermost of its layer */
+TP_API void tp_mount_pop(tp_mount *m);                  /* also from under others: levels that Python enters and leaves need not nest */
 /* The rest of the way of a call that the mount does not replace: the next level, or the layers below. */
 TP_API TP_CHECK bool tp_mount_next(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result);
 /* Inside the call of a mount: `work` runs with the mount back in its place, as if the op had not come to it yet, so that

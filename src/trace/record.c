@@ -24,6 +24,7 @@ struct tp_recorder {
     tp_map    constant_at;          /* address of a constant -> its index */
     uint32_t  tensor_constants, parameter_constants;
     tp_size_nodes sizes;
+    tp_shape_env *env;              /* counted, may be NULL: names the numbers that were read */
 };
 
 enum { MOST_ARGS = 64, MOST_RESULTS = 64 };
@@ -234,11 +235,20 @@ static bool track_item(tp_recorder *r, tp_node *whole, int64_t index, tp_value v
     return item && describe(r, item, v) && tp_record_track(r, v.tensor, item);
 }
 
+static bool note_number(tp_recorder *r, tp_sym x, tp_node *n)
+{
+    if (!r->env)
+        r->env = tp_shape_env_ref(tp_sym_env(x));
+    return tp_sizes_note_word(&r->sizes, x, n);
+}
+
 static bool track_results(tp_recorder *r, const tp_op *op, tp_node *n, const tp_value *result)
 {
     bool ok = true;
     if (op->result_count == 0)
         return true;
+    if (op->result_count == 1 && result[0].tag == TP_SYM)
+        return describe(r, n, result[0]) && note_number(r, (tp_sym){ result[0].sym }, n);
     if (op->result_count == 1 && result[0].tag == TP_TENSOR)
         return describe(r, n, result[0]) && tp_record_track(r, result[0].tensor, n);
     tp_value whole = result[0];
@@ -273,8 +283,6 @@ static bool gives_numbers(const tp_op *op)
 
 static bool may_read(const tp_recorder *r, const tp_op *op, const tp_value *arg)
 {
-    if (!(op->flags & TP_OP_SYNC))
-        return true;
     for (int i = 0; i < op->arg_count; i++)
         if (arg[i].tag == TP_TENSOR && !tp_is_fake(arg[i].tensor) && tp_record_node_of(r, arg[i].tensor))
             return tp_fail(TP_ERR_RUNTIME, "It appears that you're trying to get value out of a tracing tensor with %s.%s.%s - erroring out! "
@@ -309,6 +317,19 @@ static bool write_down(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_
     }
     tp_values_unref(lowered, positional + 2 * keywords);
     return ok;
+}
+
+/* A number read out of a fake tensor is a symbol, which comes from the node of the call. */
+static bool write_number(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    if (!(op->flags & TP_OP_SYNC))
+        return tp_mount_next(&r->mount, op, arg, result);
+    if (!may_read(r, op, arg))
+        return false;
+    for (int i = 0; i < op->arg_count; i++)
+        if (arg[i].tag == TP_TENSOR && tp_is_fake(arg[i].tensor))
+            return write_down(r, op, arg, result);
+    return tp_mount_next(&r->mount, op, arg, result);
 }
 
 /* A fresh literal: PyTorch keeps it as a constant and copies it at each run, so that the graph may write into the copy. */
@@ -360,7 +381,7 @@ static bool record_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_va
     if (m->layer == TP_LAYER_TRACE_R && op->kind == TP_LIKE_COMPOSITE && op->open)
         return tp_mount_reopen(m, run_open, op, arg, result, NULL);
     if (gives_numbers(op))
-        return may_read(r, op, arg) && tp_mount_next(m, op, arg, result);
+        return write_number(r, op, arg, result);
     if (strcmp(op->name, "lift_fresh") == 0)
         return write_literal(r, op, arg, result);
     return write_down(r, op, arg, result);
@@ -395,6 +416,7 @@ void tp_recorder_free(tp_recorder *r)
     tp_map_fini(&r->constant_at);
     tp_map_fini(&r->node_of);
     tp_sizes_fini(&r->sizes);
+    tp_shape_env_unref(r->env);
     tp_graph_unref(r->graph);
     tp_free(r);
 }
@@ -432,6 +454,11 @@ tp_node *tp_record_input(tp_recorder *r, const char *name, tp_value v)
     if (v.tag == TP_SYM && !tp_sizes_note_word(&r->sizes, (tp_sym){ v.sym }, n))
         return NULL;
     return n;
+}
+
+bool tp_record_asserts(tp_recorder *r)
+{
+    return !r->env || tp_sizes_assert(&r->sizes, r->graph, r->env);
 }
 
 tp_node *tp_record_output(tp_recorder *r, tp_value lowered)

@@ -55,6 +55,9 @@ TP_API bool tp_record_holds(const tp_op *op, const tp_value *arg, const tp_recor
 /* A snapshot of what a value is, for a node's fact: fake tensors without history. Owned. */
 TP_API TP_CHECK bool tp_record_fact(tp_value v, tp_value *out);
 
+/* Before the output: what was declared of numbers read from tensors, as nodes that assert it (record_asserts.c). */
+TP_API TP_CHECK bool tp_record_asserts(tp_recorder *r);
+
 TP_API size_t tp_recorder_constant_count(const tp_recorder *r);
 TP_API tp_tensor *tp_recorder_constant(const tp_recorder *r, size_t i, const char **name);     /* both borrowed */
 

@@ -56,20 +56,29 @@ static tp_node *from_tensor(tp_graph *g, tp_size_source from)
                        from.dim < 0 ? "sym_storage_offset_default" : stride ? "sym_stride_int" : "sym_size_int");
 }
 
-static tp_node *node_of(tp_size_nodes *s, tp_graph *g, tp_sym x);
+static tp_node *node_of(tp_size_nodes *s, tp_graph *g, tp_sym x, bool as_is);
 
-/* A size that has become a number since is one. */
-tp_value tp_sizes_value(tp_size_nodes *s, tp_graph *g, tp_sym x)
+static tp_value value_of(tp_size_nodes *s, tp_graph *g, tp_sym x, bool as_is)
 {
-    x = tp_sym_simplify(x);
     if (tp_sym_is_int(x))
         return tp_int(tp_sym_as_int(x));
     if (tp_sym_is_bool(x))
         return tp_bool(tp_sym_same(x, TP_SYM_TRUE));
-    return tp_of_node(node_of(s, g, x));
+    return tp_of_node(node_of(s, g, x, as_is));
 }
 
-static tp_node *from_parts(tp_size_nodes *s, tp_graph *g, tp_sym x)
+/* A size that has become a number since is one. */
+tp_value tp_sizes_value(tp_size_nodes *s, tp_graph *g, tp_sym x)
+{
+    return value_of(s, g, tp_sym_simplify(x), false);
+}
+
+tp_value tp_sizes_value_as_is(tp_size_nodes *s, tp_graph *g, tp_sym x)
+{
+    return value_of(s, g, x, true);
+}
+
+static tp_node *from_parts(tp_size_nodes *s, tp_graph *g, tp_sym x, bool as_is)
 {
     tp_sym_step step;
     tp_value arg[3];
@@ -87,21 +96,29 @@ static tp_node *from_parts(tp_size_nodes *s, tp_graph *g, tp_sym x)
         return NULL;
     }
     for (int i = 0; i < step.count; i++) {
-        arg[i] = tp_sizes_value(s, g, step.operand[i]);
+        arg[i] = value_of(s, g, as_is ? step.operand[i] : tp_sym_simplify(step.operand[i]), as_is);
         if (arg[i].tag == TP_NODE && !arg[i].node)
             return NULL;
     }
     return tp_node_new(g, TP_CALL_FUNCTION, tp_target_builtin(f), arg, (uint32_t)step.count, 0, f->name);
 }
 
-static tp_node *node_of(tp_size_nodes *s, tp_graph *g, tp_sym x)
+static tp_node *node_of(tp_size_nodes *s, tp_graph *g, tp_sym x, bool as_is)
 {
     uint64_t found;
     if (tp_map_get(&s->known, x.word, &found))
         return (tp_node *)(uintptr_t)found;
-    tp_node *n = tp_map_get(&s->source, x.word, &found) ? from_tensor(g, s->sources.item[found]) : from_parts(s, g, x);
+    tp_node *n = tp_map_get(&s->source, x.word, &found) ? from_tensor(g, s->sources.item[found]) : from_parts(s, g, x, as_is);
     if (!n)
         return NULL;
     tp_node_set_fact(n, tp_of_sym(x));
     return tp_sizes_note_word(s, x, n) ? n : NULL;
+}
+
+tp_node *tp_sizes_node(const tp_size_nodes *s, tp_sym x)
+{
+    uint64_t found;
+    if (tp_map_get(&s->known, x.word, &found))
+        return (tp_node *)(uintptr_t)found;
+    return tp_map_get(&s->source, x.word, &found) ? s->sources.item[found].node : NULL;
 }

@@ -25,5 +25,9 @@ TP_CHECK bool tp_sizes_note(tp_size_nodes *s, const tp_tensor *t, tp_node *n);  
 TP_CHECK bool tp_sizes_note_word(tp_size_nodes *s, tp_sym x, tp_node *n);       /* the node yields x itself */
 /* The number, or the node that computes it; a NULL node: failed. */
 tp_value tp_sizes_value(tp_size_nodes *s, tp_graph *g, tp_sym x);
+tp_value tp_sizes_value_as_is(tp_size_nodes *s, tp_graph *g, tp_sym x);         /* of the symbols it has, replaced since or not */
+tp_node *tp_sizes_node(const tp_size_nodes *s, tp_sym x);       /* that yields x, or a tensor that has it; NULL: none yet */
+/* record_asserts.c: what was declared of the symbols of an environment that come from nodes of numbers, as nodes too. */
+TP_CHECK bool tp_sizes_assert(tp_size_nodes *s, tp_graph *g, tp_shape_env *env);
 
 #endif

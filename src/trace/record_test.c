@@ -184,6 +184,40 @@ TP_TEST(sizes_are_nodes)
     tp_shape_env_unref(env);
 }
 
+/* A number read from a fake tensor is the symbol of its node; what is declared of it follows that node. */
+TP_TEST(numbers_are_asserted)
+{
+    tp_scope s;
+    tp_scope_start(&s);
+    tp_tensor *real = test_own(&s, tp_tensor_new(TP_i64, 0, NULL));
+    tp_fake_mode mode = { .env = tp_shape_env_new(NULL, NULL) };
+    s.failed = s.failed || !mode.env;
+    tp_tensor *x = s.failed ? NULL : test_own(&s, tp_fake_of(real)), *y = NULL;
+    tp_recorder *r = test_record(&s, x, NULL, TP_LAYER_TRACE_R);
+    if (r) {
+        tp_fake_enter(&mode);
+        tp_value number = CALL_VALUE(&s, "item", T(x));
+        y = CALL(&s, "new_zeros", T(x), tp_scope_list(&s, 1, &number));
+        tp_sym n = s.failed ? TP_SYM_FAILED : (tp_sym){ number.sym };
+        s.failed = s.failed || !tp_sym_assume(tp_sym_lt(tp_sym_int(2), n), NULL) ||
+                   !tp_sym_assume(tp_sym_le(tp_sym_mul(n, n), tp_sym_int(99)), NULL) || !tp_record_asserts(r);
+        tp_fake_leave(&mode);
+    }
+    test_record_end(&s, r, y);
+    test_expect_graph(&s, r, "x_1 = placeholder; _local_scalar_dense = _local_scalar_dense(x_1); "
+                      "sym_constrain_range_for_size_default = sym_constrain_range_for_size(_local_scalar_dense); "
+                      "sym_constrain_range_default = sym_constrain_range(_local_scalar_dense, min=3); "
+                      "gt = gt(_local_scalar_dense, 2); "
+                      "_assert_scalar_default = _assert_scalar(gt, \"Runtime assertion failed for expression 2 < u0 on node 'gt'\"); "
+                      "pow_1 = pow(_local_scalar_dense, 2); le = le(pow_1, 99); "
+                      "_assert_scalar_default_1 = _assert_scalar(le, \"Runtime assertion failed for expression u0**2 <= 99 on node 'le'\"); "
+                      "new_zeros = new_zeros(x_1, [_local_scalar_dense]); return new_zeros");
+    tp_recorder_free(r);
+    (void)tp_scope_end(&s);
+    tp_shape_env_unref(mode.env);
+}
+
 TP_TEST_MAIN(TP_SWEPT(calls_become_nodes), TP_SWEPT(composites_are_opened_below_autograd_and_whole_above), TP_SWEPT(several_results_are_items),
              TP_SWEPT(a_write_becomes_the_tensor), TP_SWEPT(constants_and_literals), TP_SWEPT(gradients_are_recorded),
-             TP_SWEPT(values_may_not_be_read), TP_SWEPT(a_table_replaces_ops), TP_SWEPT(sizes_are_nodes))
+             TP_SWEPT(values_may_not_be_read), TP_SWEPT(a_table_replaces_ops), TP_SWEPT(sizes_are_nodes),
+             TP_SWEPT(numbers_are_asserted))

@@ -78,6 +78,15 @@ static tp_tensor *make_empty(tp_dtype d, int ndim, const int64_t *size, int layo
     tp_strides_row_major(ndim, size, stride);
     for (int i = 0; i < ndim && layout == TP_SAMPLE_TRANSPOSED; step *= size[i] > 1 ? size[i] : 1, i++)
         stride[i] = step;
+    if (layout == TP_SAMPLE_CHANNELS_LAST && ndim > 2) {        /* as if the second dim were the last */
+        stride[1] = 1;
+        step = size[1];
+        for (int i = ndim - 1; i >= 0; i--)
+            if (i != 1) {
+                stride[i] = step;
+                step *= size[i];
+            }
+    }
     tp_tensor *t = tp_tensor_new_on((tp_device){ TP_CPU, -1 }, d, ndim, size, stride);
     if (!t || layout != TP_SAMPLE_BROADCAST)
         return t;
@@ -98,11 +107,26 @@ static const struct set { const char *name; tp_dtype dtype; int ndim, rows, colu
 #undef TP_SAMPLE_SET
 };
 
+/* NULL: no set of that name, the error is set. */
+static const struct set *find_set(const char *name)
+{
+    for (size_t i = 0; i < TP_COUNT(sets); i++)
+        if (strcmp(sets[i].name, name) == 0)
+            return &sets[i];
+    return tp_fail(TP_ERR_UNIMPLEMENTED, "no sample set is called '%s'", name);
+}
+
+static tp_dtype type_of(const tp_sample *s)
+{
+    const struct set *of = s->kind == TP_SAMPLE_SET ? find_set(s->name) : NULL;
+    return s->kind == TP_SAMPLE_TENSOR ? (tp_dtype)s->dtype : of ? of->dtype : s->kind == TP_SAMPLE_ELEMENTS ? TP_f32 : TP_DTYPE_NONE;
+}
+
 static tp_tensor *make_tensor(const tp_sample *s, const tp_sample_style *style, uint64_t stream, int *long_sizes)
 {
     int64_t size[TP_MAX_DIMS] = { s->count };
     int ndim = 1, elements = s->count, layout = style->layout;
-    const double *element = s->element;
+    const double *element = s->kind == TP_SAMPLE_ELEMENTS ? s->element : NULL;
     tp_dtype d = s->kind == TP_SAMPLE_TENSOR ? (tp_dtype)s->dtype : TP_f32;
     if (s->kind == TP_SAMPLE_TENSOR) {
         ndim = s->count;
@@ -110,22 +134,21 @@ static tp_tensor *make_tensor(const tp_sample *s, const tp_sample_style *style, 
             memcpy(size, s->size, (size_t)ndim * sizeof *size);
         if (s->name && strcmp(s->name, "transposed") == 0)
             layout = TP_SAMPLE_TRANSPOSED;
+        else if (s->name && strncmp(s->name, "channels_last", 13) == 0)
+            layout = TP_SAMPLE_CHANNELS_LAST;
         else if (s->name)
             return tp_fail(TP_ERR_UNIMPLEMENTED, "no sample has the layout '%s'", s->name);
     } else if (s->kind == TP_SAMPLE_SET) {
-        const struct set *of = NULL;
-        for (size_t i = 0; i < TP_COUNT(sets); i++)
-            if (strcmp(sets[i].name, s->name) == 0)
-                of = &sets[i];
+        const struct set *of = find_set(s->name);
         if (!of)
-            return tp_fail(TP_ERR_UNIMPLEMENTED, "no sample set is called '%s'", s->name);
+            return NULL;
         d = of->dtype, ndim = of->ndim, size[0] = of->rows, size[1] = of->columns, element = of->element;
         elements = of->rows * of->columns;
     }
     for (int i = 0; i < ndim; i++)
         if (size[i] > 1 && (++*long_sizes == style->only || !style->only))
             size[i] = size[i] * style->grow + style->plus;
-    if (style->dtype != TP_DTYPE_NONE && tp_dtype_is_float(d))
+    if (style->dtype != TP_DTYPE_NONE && (tp_dtype_is_float(d) || (style->all && d == style->instead)))
         d = (tp_dtype)style->dtype;
     tp_tensor *t = make_empty(d, ndim, size, layout);
     for (int64_t i = 0; t && i < t->numel; i++)
@@ -210,8 +233,22 @@ static void choose(const tp_try *line, int64_t at, const tp_sample **of)
     }
 }
 
-bool tp_samples_make(const tp_op *op, int n, const tp_sample_style *style, tp_value *arg)
+/* Of a call without floats that shall have another type: the type of its first tensor. */
+static tp_dtype replaced(const tp_op *op, const tp_sample *const *sample)
 {
+    tp_dtype first = TP_DTYPE_NONE;
+    for (int i = 0; i < op->arg_count; i++) {
+        tp_dtype d = sample[i] ? type_of(sample[i]) : TP_DTYPE_NONE;
+        if (d != TP_DTYPE_NONE && tp_dtype_is_float(d))
+            return TP_DTYPE_NONE;
+        first = first == TP_DTYPE_NONE ? d : first;
+    }
+    return first;
+}
+
+bool tp_samples_make(const tp_op *op, int n, const tp_sample_style *asked, tp_value *arg)
+{
+    tp_sample_style altered = *asked, *style = &altered;
     const tp_try *line = op->tries;
     const tp_sample *sample[TP_SAMPLES_ARGS] = { NULL };
     int in_line = n, long_sizes = 0;
@@ -219,6 +256,8 @@ bool tp_samples_make(const tp_op *op, int n, const tp_sample_style *style, tp_va
         in_line -= taken(combinations(op, line++));
     int64_t all = combinations(op, line);
     choose(line, in_line * all / taken(all), sample);
+    if (style->all)
+        style->instead = (uint8_t)replaced(op, sample);
     for (int i = 0; i < op->arg_count; i++)
         arg[i] = tp_none();
     bool ok = true;

@@ -4,9 +4,11 @@
  * symbolic   and on expressions, which also hold at other sizes (table_fake.c)
  * variants   in-place, out and functional forms compute what the op itself computes
  * gradients  formulas agree with differences (table_gradient.c)
+ * tangents   forward mode agrees with differences and with gradients (table_jvp.c)
  * bits       instruction sets and thread counts give equal bits
  * recorded, functionalised   the graph of a call gives what the call gives (table_record.c)
  * openings   an op that has both a kernel and a decomposition gets close values from them
+ * vmap       a call over batches gives what calls on the members give (table_vmap.c)
  * sweep      all of this cleans up when any one allocation fails */
 #include "base/test.h"
 
@@ -16,6 +18,7 @@
 #include "base/pool.h"
 #include "grad/tape.h"
 #include "kernels/gemm_set.h"
+#include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/dispatch.h"
 #include "ops/registry.h"
@@ -35,13 +38,42 @@ static const struct known { const char *kind, *op, *reason; } known[] = {
     { "gradients", "aten::linalg_cond", "PyTorch writes to the inverse that it needs" },
     { "gradients", "aten::linalg_cond.p_str", "PyTorch writes to the inverse that it needs" },
     { "gradients", "aten::linalg_eigvalsh", "one triangle is read" },
+    { "gradients", "aten::as_strided_scatter", "PyTorch's: that of the elements which are overwritten" },
+    { "gradients", "aten::ctc_loss.IntList", "that of log probabilities whose exponentials sum to 1" },
+    { "gradients", "aten::ldexp.Tensor", "PyTorch's: 2 to a negative integer is 0 in the gradient" },
+    { "gradients", "aten::log_sigmoid_backward", "the buffer is a function of self" },
+    { "tangents", "aten::as_strided_scatter", "the gradient is PyTorch's: that of the elements which are overwritten" },
+    { "tangents", "aten::ctc_loss.IntList", "its piece has no forward mode, as in PyTorch" },
+    { "tangents", "aten::ldexp.Tensor", "the gradient is PyTorch's: 2 to a negative integer is 0 there" },
+    { "tangents", "aten::log_sigmoid_backward", "the buffer is a function of self" },
     { "gradients", "aten::linalg_qr", "not without Q, nor for all of a tall one's columns" },
     { "gradients", "aten::qr", "not for all of a tall one's columns" },
     { "recorded", "aten::corrcoef", "looks whether its weights are negative: data" },
     { "recorded", "aten::cov", "looks whether its weights are negative: data" },
     { "recorded", "aten::one_hot", "the number of classes is data" },
-    { "functionalised", "aten::rrelu", "its noise is written, and no op gives it as a result" },
-    { "functionalised", "aten::rrelu_with_noise", "its noise is written, and no op gives it as a result" },
+    { "tangents", "aten::_cdist_forward", "PyTorch has no rule either" },
+    { "tangents", "aten::_embedding_bag", "PyTorch has no rule either" },
+    { "tangents", "aten::_pdist_forward", "PyTorch has no rule either" },
+    { "tangents", "aten::_scaled_dot_product_flash_attention_for_cpu", "PyTorch has no rule either" },
+    { "tangents", "aten::_weight_norm_interface", "by design no gradient flows from the norms" },
+    { "tangents", "aten::cdist", "PyTorch has no rule either" },
+    { "tangents", "aten::cholesky", "PyTorch has no rule either" },
+    { "tangents", "aten::cholesky_inverse", "one triangle is read" },
+    { "tangents", "aten::cholesky_solve", "one triangle is read" },
+    { "tangents", "aten::embedding", "by design the row of padding_idx gets no gradient" },
+    { "tangents", "aten::geqrf", "PyTorch has no rule either" },
+    { "tangents", "aten::grid_sampler", "PyTorch has no rule either" },
+    { "tangents", "aten::grid_sampler_2d", "PyTorch has no rule either" },
+    { "tangents", "aten::grid_sampler_3d", "PyTorch has no rule either" },
+    { "tangents", "aten::index_reduce_", "PyTorch has no rule either" },
+    { "tangents", "aten::linalg_cholesky", "one triangle is read" },
+    { "tangents", "aten::linalg_cholesky_ex", "one triangle is read" },
+    { "tangents", "aten::linalg_eigvalsh", "one triangle is read" },
+    { "tangents", "aten::linalg_qr", "not without Q, nor for all of a tall one's columns" },
+    { "tangents", "aten::multi_margin_loss", "PyTorch has no rule either" },
+    { "tangents", "aten::multilabel_margin_loss", "PyTorch has no rule either" },
+    { "tangents", "aten::ormqr", "PyTorch has no rule either" },
+    { "tangents", "aten::pdist", "PyTorch has no rule either" },
 };
 
 /* The default generator is made on first use and stays: it is no leak. */
@@ -88,7 +120,9 @@ static void settle(const tp_tally *t)
 static void run_table(const char *kind, tp_table_check *check, const tp_sample_style *style, size_t styles)
 {
     int calls = 0, ops = 0;
-    const char *only = getenv("TAPER_TEST_OP");
+    const char *only = getenv("TAPER_TEST_OP"), *wanted = getenv("TAPER_TEST_CHECK");
+    if (wanted && strcmp(wanted, kind) != 0)
+        return;
     for (size_t i = 0; i < tp_op_table_count; i++) {
         const tp_op *op = tp_op_table[i];
         char name[128];
@@ -477,9 +511,10 @@ static void check_opening(tp_tally *t, const tp_sample_style *style)
 /* ---- tests ---- */
 
 static const tp_sample_style layouts[] = {
-    { TP_DTYPE_NONE, TP_SAMPLE_PLAIN, 1, 0, 0 }, { TP_DTYPE_NONE, TP_SAMPLE_TRANSPOSED, 1, 0, 0 }, { TP_DTYPE_NONE, TP_SAMPLE_STRIDED, 1, 0, 0 },
-    { TP_DTYPE_NONE, TP_SAMPLE_BROADCAST, 1, 0, 0 }, { TP_f64, TP_SAMPLE_PLAIN, 1, 0, 0 }, { TP_bf16, TP_SAMPLE_PLAIN, 1, 0, 0 },
-    { TP_f16, TP_SAMPLE_TRANSPOSED, 1, 0, 0 },
+    { .dtype = TP_DTYPE_NONE, .layout = TP_SAMPLE_PLAIN, .grow = 1 }, { .dtype = TP_DTYPE_NONE, .layout = TP_SAMPLE_TRANSPOSED, .grow = 1 },
+    { .dtype = TP_DTYPE_NONE, .layout = TP_SAMPLE_STRIDED, .grow = 1 }, { .dtype = TP_DTYPE_NONE, .layout = TP_SAMPLE_BROADCAST, .grow = 1 },
+    { .dtype = TP_f64, .layout = TP_SAMPLE_PLAIN, .grow = 1 }, { .dtype = TP_bf16, .layout = TP_SAMPLE_PLAIN, .grow = 1 },
+    { .dtype = TP_f16, .layout = TP_SAMPLE_TRANSPOSED, .grow = 1 },
 };
 
 TP_TEST(fake_results_are_like_real_ones)
@@ -499,8 +534,14 @@ TP_TEST(variants_compute_what_the_op_does)
 
 TP_TEST(gradients_agree_with_differences)
 {
-    static const tp_sample_style f64 = { TP_f64, TP_SAMPLE_PLAIN, 1, 0, 0 };
+    static const tp_sample_style f64 = { .dtype = TP_f64, .layout = TP_SAMPLE_PLAIN, .grow = 1 };
     run_table("gradients", tp_check_gradient, &f64, 1);
+}
+
+TP_TEST(tangents_agree_with_gradients)
+{
+    static const tp_sample_style f64 = { .dtype = TP_f64, .layout = TP_SAMPLE_PLAIN, .grow = 1 };
+    run_table("tangents", tp_check_tangent, &f64, 1);
 }
 
 TP_TEST(bits_do_not_depend_on_the_machine)
@@ -517,21 +558,44 @@ TP_TEST(graphs_give_what_calls_give)
 
 TP_TEST(openings_agree_with_kernels)
 {
-    static const tp_sample_style styles[] = { { TP_DTYPE_NONE, TP_SAMPLE_PLAIN, 1, 0, 0 }, { TP_f64, TP_SAMPLE_PLAIN, 1, 0, 0 } };
+    static const tp_sample_style styles[] = { { .dtype = TP_DTYPE_NONE, .grow = 1 }, { .dtype = TP_f64, .grow = 1 } };
     run_table("openings", check_opening, styles, TP_COUNT(styles));
+}
+
+/* Ops that know no better way than one call for each member. */
+static int count_loops(void)
+{
+    int count = 0;
+    for (size_t i = 0; i < tp_op_table_count; i++) {
+        const tp_op *op = tp_op_table[i];
+        bool tensors = false;
+        for (int k = 0; k < op->arg_count; k++)
+            tensors |= op->arg[k].type == TP_TYPE_TENSOR;
+        count += tensors && op->variant != TP_OUT && op->kind != TP_LIKE_RANDOM && (op->vmap ? op->vmap == tp_vmap_loop : !op->open);
+    }
+    return count;
+}
+
+TP_TEST(batches_agree_with_their_members)
+{
+    static const tp_sample_style styles[] = { { .dtype = TP_DTYPE_NONE, .layout = TP_SAMPLE_PLAIN, .grow = 1 }, { .dtype = TP_f64, .layout = TP_SAMPLE_TRANSPOSED, .grow = 1 } };
+    run_table("vmap", tp_check_vmap, styles, TP_COUNT(styles));
+    printf("# %d ops are called for each member\n", count_loops());
 }
 
 static void check_everything(void *tally)
 {
-    static const tp_sample_style f64 = { TP_f64, TP_SAMPLE_PLAIN, 1, 0, 0 };
+    static const tp_sample_style f64 = { .dtype = TP_f64, .layout = TP_SAMPLE_PLAIN, .grow = 1 };
     tp_tally *t = tally;
     tp_check_fake(t, &f64);
     tp_check_symbolic(t, &f64);
     check_variants(t, &f64);
     tp_check_backward(t, &f64);
+    tp_check_forward(t, &f64);
     check_opening(t, &f64);
     tp_check_recorded(t, &f64);
     tp_check_functionalised(t, &f64);
+    tp_check_vmap(t, &f64);
     tp_error_clear();
 }
 
@@ -553,4 +617,5 @@ TP_TEST(every_op_cleans_up)
 
 TP_TEST_MAIN(TP_IN_PARTS(fake_results_are_like_real_ones), TP_IN_PARTS(expressions_hold_at_other_sizes),
              TP_IN_PARTS(variants_compute_what_the_op_does), TP_IN_PARTS(gradients_agree_with_differences),
-             TP_IN_PARTS(bits_do_not_depend_on_the_machine), TP_IN_PARTS(graphs_give_what_calls_give), TP_IN_PARTS(openings_agree_with_kernels), TP_IN_PARTS(every_op_cleans_up))
+             TP_IN_PARTS(tangents_agree_with_gradients), TP_IN_PARTS(bits_do_not_depend_on_the_machine),
+             TP_IN_PARTS(graphs_give_what_calls_give), TP_IN_PARTS(openings_agree_with_kernels), TP_IN_PARTS(batches_agree_with_their_members), TP_IN_PARTS(every_op_cleans_up))

@@ -113,8 +113,7 @@ def test_device_instances(torch, utils):
     assert [run(cls(name)) for name in names] == [0, 1, 0, 0]
 
 
-@pytest.mark.parametrize("module, name", [("common_methods_invocations", "op_db"), ("hop_db", "hop_db"),
-                                          ("common_modules", "module_db")])
+@pytest.mark.parametrize("module, name", [("hop_db", "hop_db"), ("common_modules", "module_db")])
 def test_tables_that_are_not_there_say_so(torch, utils, module, name):
     with pytest.raises(ImportError, match=f"{name} is made"):
         exec(f"from {torch.__name__}.testing._internal.{module} import {name}")

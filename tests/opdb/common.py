@@ -26,6 +26,31 @@ def public(torch, name):
     return below(torch.Tensor, name + "_")
 
 
+def writes(torch, name):
+    """The method that writes, on a copy: normal in place, zero_ of a leaf."""
+    method = getattr(torch.Tensor, name.rstrip("_") + "_", None)
+    return method and (lambda value, *args, **kwargs: method(value.clone(), *args, **kwargs))
+
+
+def pool_backward(torch):
+    """Samples of the pooling, for the op that is its gradient."""
+    def call(x, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
+        pooled, indices = torch.ops.aten.max_pool2d_with_indices(x, kernel_size, stride, padding, dilation, ceil_mode)
+        seed = seeds_of(torch, [pooled])[0]
+        return torch.ops.aten.max_pool2d_with_indices_backward(seed, x, kernel_size, stride, padding, dilation, ceil_mode, indices)
+    return call
+
+
+def ways(torch, name):
+    """The ways in which samples are given to a public name, tried in order; None where there is no such way. op_db's entries call
+    some names through lambdas of their own: the first two arguments change places, or are factors of the matrix that is meant."""
+    call = public(torch, name)
+    if name == "max_pool2d_with_indices_backward":
+        call = pool_backward(torch)
+    return [call, call and (lambda a, b, *args, **kwargs: call(b, a, *args, **kwargs)), writes(torch, name),
+            call and (lambda a, b, *args, **kwargs: call(a @ b.mT, *args, **kwargs))]
+
+
 def chosen(name, number, share):
     """Whether sample `number` belongs to the seeded share of all; the first of an op always does."""
     return number == 0 or zlib.crc32(f"{name}/{number}".encode()) % 1000 < 1000 * share

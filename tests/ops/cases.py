@@ -20,7 +20,7 @@ PAIRS = (("i64", "f64"), ("f16", "f32"), ("b8", "i32"), ("u8", "i8"), ("f64", "c
 # by more than rounding once, and those of integers are not here yet; losses of probabilities want them between 0 and 1;
 # which of equal elements topk takes is left open; PyTorch's exponential of a matrix of halves is NaN, and random
 # complex numbers are no factor of Cholesky's, whose diagonal is real.
-ONE_TYPE = {"conv1d", "conv2d", "conv3d", "conv_transpose2d", "convolution", "binary_cross_entropy", "topk", "_euclidean_dist", "linalg_matrix_exp", "matrix_exp", "matrix_exp_backward",
+ONE_TYPE = {"conv1d", "conv2d", "conv3d", "conv_transpose2d", "convolution", "binary_cross_entropy", "topk", "linalg_matrix_exp", "matrix_exp", "matrix_exp_backward",
             "cholesky_inverse"}
 SETS_FILE = pathlib.Path(__file__).parents[2] / "src/ops/samples.def"
 

@@ -1,6 +1,7 @@
 """Runs cases on whichever library is given and writes down what came out, as plain data.
 
     python runner.py < cases.json > results.json       with PyTorch as the library: what the oracle says
+    python runner.py twice < …                          results only, each also in double precision
 """
 import json
 import sys
@@ -42,6 +43,27 @@ def run(torch, name, overload, arguments):
         return {"ok": plain(torch, list(result) if isinstance(result, (tuple, list)) else [result])}
     except Exception as error:  # noqa: BLE001  every failure of the op is a result here
         return {"error": [type(error).__name__, str(error).split("\n")[0]]}
+
+
+def wider(torch, value):
+    """The same argument in double precision."""
+    to = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+    if isinstance(value, torch.Tensor):
+        return value.to(to.get(value.dtype, value.dtype))
+    if isinstance(value, list):
+        return [wider(torch, v) for v in value]
+    return to.get(value, value) if isinstance(value, torch.dtype) else value
+
+
+def run_twice(torch, name, overload, arguments):
+    """The results of a case, and those of the same case in double precision; None when it fails."""
+    op = getattr(getattr(torch.ops.aten, name), overload)
+    try:
+        built = {k: build(torch, v) for k, v in arguments.items()}
+        made = [op(**built), op(**{k: wider(torch, v) for k, v in built.items()})]
+        return [plain(torch, list(r) if isinstance(r, (tuple, list)) else [r]) for r in made]
+    except Exception:  # noqa: BLE001
+        return None
 
 
 def inexact(torch, value):
@@ -88,8 +110,11 @@ def run_gradients(torch, name, overload, arguments):
 def main():
     import torch
     torch.manual_seed(0)
-    answers = [[[run(torch, name, overload, case) for case in cases], [run_gradients(torch, name, overload, case) for case in smooth]]
-               for name, overload, cases, smooth in json.load(sys.stdin)]
+    if sys.argv[1:] == ["twice"]:
+        answers = [[run_twice(torch, name, overload, case) for case in cases] for name, overload, cases in json.load(sys.stdin)]
+    else:
+        answers = [[[run(torch, name, overload, case) for case in cases], [run_gradients(torch, name, overload, case) for case in smooth]]
+                   for name, overload, cases, smooth in json.load(sys.stdin)]
     json.dump(answers, sys.stdout)
 
 

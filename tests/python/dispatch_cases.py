@@ -106,6 +106,8 @@ def cases(torch):
     made["grad of a mode"] = traced(func.grad(lambda x: inside(Swapping, plain)(x).sum()), a)
     made["a mode over grad"] = traced(inside(Swapping, func.grad(lambda x: plain(x).sum())), a)
     made["grad of grad"] = traced(func.grad(lambda x: func.grad(lambda x: x.sin().sum())(x).sum()), a)
+    made["vmap of grad"] = traced(func.vmap(func.grad(lambda x: x.sin().sum())), a)
+    made["grad of vmap"] = traced(func.grad(lambda x: func.vmap(torch.sin)(x).sum()), a)
     made["make_fx in make_fx"] = traced(lambda x: make_fx(lambda y: y.sin() + x)(x)(x), a)
     made["sizes in and out"] = traced(lambda x, n: (x * n, n + 1, x.shape[0]), a, 5, tracing_mode="symbolic")
     made["an assertion"] = traced(lambda x: (torch.ops.aten._assert_async.msg(x.sum() == x.sum(), "mine"), x + 1)[1], a)

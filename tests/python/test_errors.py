@@ -27,6 +27,7 @@ KNOWN = {
     471: "the text ends with a hint at draft_export, which is not there",
     472: "the words of the seeds: was inferred to be a constant",
     473: "the text ends with a hint at draft_export, which is not there",
+    484: "PyTorch compiles what it runs here: a branch may give back its operand",
     477: "PyTorch's text speaks of its own classes and pages; ours says what was met and where",
     478: "the same",
     487: "a function can be exported here",

@@ -1,4 +1,6 @@
 """Ops over lists of tensors: each member as the single op would have it, and PyTorch's words for lists that do not fit."""
+import weakref
+
 import pytest
 import taper as torch
 
@@ -19,7 +21,7 @@ def test_of_one(name):
     wanted = [getattr(torch, name)(x) for x in a]
     assert all(torch.equal(x, y) for x, y in zip(getattr(torch, f"_foreach_{name}")(a), wanted))
     if hasattr(torch, f"_foreach_{name}_"):
-        getattr(torch, f"_foreach_{name}_")(a)
+        assert getattr(torch, f"_foreach_{name}_")(a) is a
         assert all(torch.equal(x, y) for x, y in zip(a, wanted))
 
 
@@ -63,3 +65,51 @@ def test_mistakes(call, words):
     with pytest.raises(RuntimeError) as error:
         call(lists()[0])
     assert str(error.value) == words
+
+
+def test_what_in_place_forms_give():
+    a, _ = lists()
+    assert torch._foreach_add_(self=a, scalar=1.0) is a and torch.ops.aten._foreach_add_(a, 1.0) is None
+    pair = tuple(a)
+    assert torch._foreach_zero_(pair) is pair and not any(x.any() for x in a)
+
+
+ADAM = dict(lr=0.1, beta1=0.9, beta2=0.99, weight_decay=0.1, eps=1e-8, amsgrad=False, maximize=False)
+
+
+def adam_state():
+    return [torch.ones(2)], [torch.full((2,), 0.5)], [torch.zeros(2)], [torch.zeros(2)], [], [torch.tensor(1.0)]
+
+
+def test_fused_steps_on_copies():
+    stepped = adam_state()
+    assert torch._fused_adam_(*stepped, **ADAM) is None
+    state, out = adam_state(), [torch.empty(5)]
+    made = torch.ops.aten._fused_adam(*state, **ADAM)
+    torch.ops.aten._fused_adam.out(*state, **ADAM, out=out)
+    assert len(made) == 5 and torch.equal(out[0], stepped[0][0]) and made[4] == []
+    for given, copies, fresh, written in zip(state[:4], made, adam_state(), stepped):
+        assert torch.equal(given[0], fresh[0]) and torch.equal(copies[0], written[0])
+    sums = torch.ops.aten._fused_adagrad.tensor_lr([torch.ones(2)], [torch.ones(2)], [torch.zeros(2)], [torch.tensor(1.0)],
+                                                   lr=torch.tensor(0.1), lr_decay=0.0, weight_decay=0.0, eps=1e-8, maximize=False)
+    assert len(sums) == 3 and torch.allclose(sums[0][0], torch.full((2,), 0.9))
+
+
+def test_fused_steps_are_functionalised():
+    def step(p, g, m, v, n):
+        torch._fused_adam_([p], [g], [m], [v], [], [n], **ADAM)
+        return p + m
+
+    flat = [x[0] for x in adam_state() if x]
+    stepped = adam_state()
+    torch._fused_adam_(*stepped, **ADAM)
+    assert torch.equal(torch.func.functionalize(step)(*flat), stepped[0][0] + stepped[2][0])
+    assert torch.equal(flat[0], stepped[0][0])
+
+
+def test_a_fused_step_lets_its_lists_go():
+    state = adam_state()
+    last = weakref.ref(state[0][0])
+    torch._fused_adam_(*state, **ADAM)
+    del state
+    assert last() is None

@@ -1,7 +1,7 @@
 """torch.func: grad, vjp, functionalize, functional_call; values against plain autograd, words against PyTorch's."""
 import pytest
 import taper
-from taper.func import functional_call, functionalize, grad, grad_and_value, jacrev, jvp, vjp, vmap
+from taper.func import functional_call, functionalize, grad, grad_and_value, jacrev, vjp
 
 
 def test_grad():
@@ -133,11 +133,6 @@ def test_functional_call():
     assert m.weight.shape == (1, 2)
 
 
-def test_what_is_missing_says_so():
-    for f in (vmap, jvp):
-        with pytest.raises(NotImplementedError, match=f.__name__):
-            f(lambda x: x)
-
 
 def test_functional_call_of_shared_tensors_and_what_it_leaves():
     tied = taper.nn.Sequential(taper.nn.Linear(2, 2, bias=False), taper.nn.Linear(2, 2, bias=False))
@@ -157,3 +152,21 @@ def test_functional_call_of_shared_tensors_and_what_it_leaves():
     assert tied[0].weight is own and tied[1].weight is own
     with pytest.raises(ValueError, match=r"\['0.weight'\] appeared in multiple dictionaries"):
         functional_call(tied, ({"0.weight": mine}, {"0.weight": mine}), x)
+
+
+def test_functional_call_asks_a_class_which_modules_are_below_it():
+    class Own(taper.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.hidden = [taper.nn.Linear(2, 2, bias=False)]
+
+        def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+            yield prefix, self
+            yield f"{prefix}.hidden" if prefix else "hidden", self.hidden[0]
+
+        def forward(self, x):
+            return self.hidden[0](x)
+
+    m, x = taper.nn.Sequential(Own(), taper.nn.ReLU()), taper.ones(1, 2)
+    own = m[0].hidden[0].weight
+    assert functional_call(m, {"0.hidden.weight": taper.eye(2) * 3}, x).tolist() == [[3, 3]] and m[0].hidden[0].weight is own

@@ -809,6 +809,35 @@ def test_conversions():
     assert m.eval().second[1].training is False and m.train().second[1].training is True
 
 
+def test_train_is_asked_of_whoever_overrides_it():
+    heard = []
+
+    class Frozen(nn.Linear):
+        def train(self, mode=True):
+            heard.append(mode)
+            return super().train(False)
+
+    class Told(nn.Module):
+        def __setattr__(self, name, value):
+            if name == "training":
+                heard.append("set")
+            super().__setattr__(name, value)
+
+    class Hiding(nn.Module):
+        def children(self):
+            yield self.shown
+
+    twice = Frozen(2, 2)
+    hiding = Hiding()
+    hiding.shown, hiding.other = nn.ReLU(), nn.ReLU()
+    m = nn.Sequential(twice, twice, nn.Sequential(nn.ReLU(), Told()), hiding, None)
+    m[2][0].train = lambda mode: heard.append("own")
+    heard.clear()
+    assert m.eval() is m and heard == [False, "own", "set"] and not m[2].training and m[2][0].training
+    assert not hiding.shown.training and hiding.other.training
+    assert m.train().training and not twice.training and hiding.shown.training
+
+
 def test_zero_grad():
     m = nn.Linear(2, 2)
     m(torch.ones(1, 2)).sum().backward()
@@ -1039,17 +1068,27 @@ def test_data_parallel_is_the_module_itself():
                                         ((3, 16, 32), (32, 24), [8, 16, 24]), ((3, 16, 32), (3, 32, 24), None)])
 def test_grouped_mm(a, b, offs):
     torch.manual_seed(0)
-    a, b = torch.randn(*a), torch.randn(*b)
+    a, b = torch.randn(*a, requires_grad=True), torch.randn(*b, requires_grad=True)
     got = torch.nn.functional.grouped_mm(a, b, offs=offs and torch.tensor(offs, dtype=torch.int32))
     if offs is None:
         assert torch.equal(got, torch.bmm(a, b))
         return
-    for i, (begin, end) in enumerate(zip([0, *offs], offs)):
-        if a.dim() == b.dim() == 2:
-            assert torch.allclose(got[i], a[:, begin:end] @ b[begin:end], atol=1e-5)
-        elif a.dim() == 2:
-            assert torch.allclose(got[begin:end], a[begin:end] @ b[i], atol=1e-5)
-        else:
-            assert torch.allclose(got[:, begin:end], a[i] @ b[:, begin:end], atol=1e-5)
+    groups = list(enumerate(zip([0, *offs], offs)))
+    if a.dim() == b.dim() == 2:
+        wanted = torch.stack([a[:, begin:end] @ b[begin:end] for _, (begin, end) in groups])
+    elif a.dim() == 2:
+        wanted = torch.cat([a[begin:end] @ b[i] for i, (begin, end) in groups])
+    else:
+        wanted = torch.cat([a[i] @ b[:, begin:end] for i, (begin, end) in groups], 1)
+    assert torch.allclose(got, wanted, atol=1e-5)
+    for one, other in zip(*(torch.autograd.grad((y * y).sum(), (a, b)) for y in (got, wanted))):
+        assert torch.allclose(one, other, atol=1e-3)
     with pytest.raises(RuntimeError, match="Offsets have to be int32"):
         torch.nn.functional.grouped_mm(a, b, offs=torch.tensor(offs))
+
+
+def test_losses_called_directly():
+    """As functions without a reduction they are not reduced, as ops they are."""
+    x, y = torch.tensor([1.0, 2.0]), torch.tensor([0.0, 4.0])
+    assert torch._C._nn.mse_loss(x, y).tolist() == [1, 4] and torch.ops.aten.mse_loss(x, y).item() == 2.5
+    assert torch.kl_div(x, y).dim() == 1 and torch.ops.aten.kl_div(x, y).dim() == 0 and F.mse_loss(x, y).item() == 2.5

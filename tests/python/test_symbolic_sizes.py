@@ -6,6 +6,7 @@ import weakref
 import pytest
 import taper as torch
 from taper._subclasses import FakeTensor, FakeTensorMode
+from taper.fx.experimental import symbolic_shapes as shapes
 from taper.fx.experimental.symbolic_shapes import ShapeEnv, hint_int, statically_known_true
 
 
@@ -77,7 +78,7 @@ def test_the_same_tensor_is_faked_once():
 
 def test_real_tensors_are_refused():
     _, _, (x,) = fakes((4, 3))
-    with pytest.raises(RuntimeError, match="Please convert all Tensors to FakeTensors"):
+    with pytest.raises(AssertionError, match="Please convert all Tensors to FakeTensors"):
         x + torch.zeros(4, 3)
 
 
@@ -87,3 +88,90 @@ def test_a_size_outlives_its_environment_object():
     del env, mode, x
     gc.collect()
     assert dead() is None and str(size + 1) == "s0 + 1" and size._shape_env is None
+
+
+def test_conditions_among_numbers_are_decided():
+    env, _, (x,) = fakes((4, 3))
+    a, b = x.shape
+    far = a > 3 * b
+    assert str(far & (a < 7 * b)) == "(s0 > 3*s1) & (s0 < 7*s1)" and (False & far) is False and str(True & far) == str(far)
+    assert str(torch.sym_not(far)) == "s0 <= 3*s1" and env.format_guards() == ""
+    with pytest.raises(TypeError, match="unsupported operand type"):
+        far & 1
+    assert far + 1 == 1 and far * a == 0 and env.format_guards() == " - s0 <= 3*s1"
+
+
+def test_the_rest_of_a_number():
+    _, _, (x,) = fakes((4, 3))
+    a, b = x.shape
+    assert str(a >> 1) == "(s0//2)" and str(a << 2) == "4*s0" and str(a // 2.5) == "ToFloat(FloorToInt(FloatTrueDiv(ToFloat(s0), 2.5)))"
+    assert str(torch.sym_sqrt(a)) == "OpaqueUnaryFn_sqrt(ToFloat(s0))" and torch._sym_log2(8) == 3 and str(torch._sym_sin(a / 2)) == "OpaqueUnaryFn_sin(IntTrueDiv(s0, 2))"
+    assert torch.sym_sqrt(a).node.hint == 2.0 and str((a / 2).is_integer()) == "Eq(ToFloat(FloorToInt(IntTrueDiv(s0, 2))), IntTrueDiv(s0, 2))"
+    chosen = torch.sym_ite(a > 3 * b, a, b)
+    assert isinstance(chosen, torch.SymInt) and chosen.node.hint == 3
+    assert int(a / 3) == 1 and str(a) == "s0"
+    for mistake in (lambda: f"{b:d}", lambda: ~b, lambda: divmod(b, 2)):
+        with pytest.raises(TypeError, match="SymInt"):
+            mistake()
+
+
+def test_nodes():
+    env, _, (x,) = fakes((4, 3))
+    node = (x.shape[0] + 1).node
+    assert (node.pytype, node.hint, node.shape_env, str(node), node.has_hint(), node.is_int(), node.maybe_as_int()) == (int, 5, env, "s0 + 1", True, True, None)
+    assert str(node.mul(node)) == "s0**2 + 2*s0 + 1" and node.expr.free_symbols == {"s0"} and str(node.expr.xreplace({"s0": 7})) == "8"
+    assert node.ge(node.wrap_int(4)).guard_bool("", 0) and env.guards[0].expr == "s0 + 1 >= 4"
+
+
+def test_facts_about_data():
+    env = ShapeEnv()
+    s = env.create_symintnode(env.create_symbol(5, "x"), hint=5)
+    u, v = env.create_unbacked_symint(), env.create_unbacked_symint()
+    with pytest.raises(shapes.GuardOnDataDependentSymNode, match=r"(?s)Could not guard on data-dependent expression u0 > 3 .*test_symbolic_sizes.py:\d+ in test_facts"):
+        bool(u > 3)
+    torch._check(u >= 2)
+    torch._check(u <= s)
+    assert statically_known_true(u >= 1) and not statically_known_true(u >= 3)
+    assert {key: [str(a.expr) for a in found] for key, found in env.deferred_runtime_asserts.items()} == {"u0": ["2 <= u0", "u0 <= s0"]}
+    torch._check_is_size(v)
+    assert env.size_like == {"u1"} and not shapes.guard_size_oblivious(v == 0) and not shapes.guard_size_oblivious(v == 1)
+    assert not shapes.guard_or_false(v == 7) and shapes.guard_or_true(v == 7) and shapes.guard_or_false(s == 5)
+    torch._check(v == s)
+    assert env.replacements == {"s0": "5", "u1": "5"} and str(v + 1) == "6"
+    with pytest.raises(RuntimeError, match="^mine$"):
+        torch._check(u < 1, lambda: "mine")
+    with pytest.raises(ValueError, match="Expected cond to be True, but got False"):
+        torch._check_value(u < 1)
+
+
+def test_questions():
+    env = ShapeEnv()
+    s, u = env.create_symintnode(env.create_symbol(5, "x"), hint=5), env.create_unbacked_symint()
+    assert shapes.free_symbols([s, u]) == {"s0", "u0"} and shapes.free_unbacked_symbols(s + u) == {"u0"} and not shapes.has_free_symbols(3)
+    assert shapes.hint_int(u, fallback=8) == 8 and not shapes.has_hint(u) and shapes.is_concrete_int(3) and not shapes.is_concrete_int(s)
+    shapes.constrain_range(u, min=3, max=7)
+    assert str(env.var_to_range) == "{s0: VR[2, int_oo], u0: VR[3, 7]}" and env.var_to_val == {"s0": 5} and env.bound_sympy(u + 1).upper == 8
+    assert str(shapes.sym_and(s > 3, u > 4)) == "(s0 > 3) & (u0 > 4)" and shapes.sym_eq([s, u], [s, u]) is True and str(shapes.sym_or(s > 9, u > 5)) == "(s0 > 9) | (u0 > 5)"
+    assert shapes.guard_int(s) == 5 and env.guards[-1].expr == "Eq(s0, 5)" and "in test_questions" in env.guards[-1].sloc.framework_loc
+    for wrong, ask in (("Expected int, got a", lambda: shapes.guard_int("a")), ("Expected bool, got 3", lambda: shapes.guard_bool(3))):
+        with pytest.raises(AssertionError, match=wrong):
+            ask()
+    with pytest.raises(ValueError, match=r"Invalid value 5 for range \[7:9\]"):
+        shapes.constrain_range(5, min=7, max=9)
+
+
+def test_guards_as_python():
+    env, _, (x, y) = fakes((5, 7, 5), (10, 7))
+    torch.cat([x[:, :, 0], x[:, :, 1]]).add(y)
+    assert env.produce_guards([x, y], ["x", "y"]) == [
+        "x.size()[2] == x.size()[0]", "x.stride()[0] == x.size()[0]*x.size()[1]", "x.stride()[1] == x.size()[0]",
+        "y.size()[0] == 2*x.size()[0]", "y.size()[1] == x.size()[1]", "y.stride()[0] == x.size()[1]", "2 <= x.size()[0]", "2 <= x.size()[1]"]
+    code = env.produce_guards_expression([x, y])
+    assert env.evaluate_guards_expression(code, [torch.empty(6, 7, 6), torch.empty(12, 7)])
+    assert not env.evaluate_guards_for_args([x, y], [torch.empty(6, 7, 6), torch.empty(13, 7)])
+    assert env.bind_symbols([x, y], [torch.empty(6, 8, 6), torch.empty(12, 8)]) == {"s0": 6, "s1": 8}
+
+
+def test_zero_and_one_can_stay_symbols():
+    env = ShapeEnv(specialize_zero_one=False)
+    assert env.create_symbol(1, "x") == "s0" and env.create_symbol(0, "y") == "s1" and str(env.var_to_range["s0"]) == "VR[0, int_oo]"

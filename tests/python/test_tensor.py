@@ -325,6 +325,20 @@ def test_ops():
     raises(RuntimeError, "aten::add() is missing value for argument 'other'. Declaration: aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", lambda: add.Tensor(x))
 
 
+def test_sizes_are_recycled_but_never_shared():
+    class Named(torch.Size):
+        pass
+
+    before = sys.getrefcount(torch.Size)
+    for _ in range(3):
+        kept = [torch.empty([2] * k).shape for k in range(8) for _ in range(20)]
+        assert all(s == (2,) * (n // 20) for n, s in enumerate(kept)) and len(set(map(id, kept))) == len(kept)
+        assert Named((1, 2)) == (1, 2) and type(Named((1, 2))) is Named
+        del kept
+    after = sys.getrefcount(torch.Size)
+    assert after == before
+
+
 def test_small_objects():
     assert torch.device("cuda:0") == torch.device("cuda", 0) and hash(torch.device("cpu")) == hash(torch.device("cpu"))
     assert torch.finfo(torch.float32).eps == 2**-23 and torch.iinfo(torch.int8).min == -128
@@ -364,3 +378,15 @@ def test_numbers_are_brought_to_the_common_type():
     h = x.half()
     h[0] = 1e9
     assert h[0].item() == float("inf")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_numbers_among_halves(dtype):
+    """Products and quotients by a number compute with it as it is, all else rounds it first. Observed on PyTorch 2.13."""
+    x, s = torch.linspace(0.1, 4, 200).to(dtype), 0.1234567
+    wide, rounded = x.float(), torch.tensor(s).to(dtype).item()
+    for made, wanted in [(x * s, wide * s), (x / s, wide / s), (x // s, wide // s), (x * torch.tensor(s), wide * s), (s - x, rounded - wide),
+                         (torch.tensor(s) * x, wide * rounded), (x + s, wide + rounded), (x + torch.tensor(s), wide + rounded), (x ** s, wide ** rounded),
+                         (x % s, wide % rounded), (torch.atan2(x, torch.tensor(s)), torch.atan2(wide, torch.tensor(rounded)))]:
+        assert torch.equal(made, wanted.to(dtype))
+    assert torch.full((1,), s, dtype=dtype).eq(s).item()

@@ -1,10 +1,12 @@
 """Functions over tensors: decompositions, lists of views, inverses, backward formulas with what they save, forward mode."""
+import re
+
 from .ast import Attr, Binary, Call, CFun, Literal, Mistake, Name, walk
 from .emit_infer import Rules, finish, needed_lets
 from .emit_values import Val, bare
 from .emit_tensors import Lazy, Tensors, tensor
 from .emit_text import Body, function, quote, used_prelude
-from .model import node_name
+from .model import given_name, node_name
 
 OPEN_HEAD = "(const tp_op *op, const tp_value *arg, tp_value *result)"
 SAVES = {"sizes": "SIZES", "strides": "STRIDES", "dtype": "DTYPE", "options": "OPTIONS", "geometry": "GEOMETRY"}
@@ -121,7 +123,6 @@ def emit_inverse(model, world, symbol):
 
 
 def uses(text, word):
-    import re
     return re.search(rf"(?<![\w.>]){word}\b", text.split("{", 1)[1]) is not None
 
 
@@ -237,6 +238,14 @@ class Backward(Tensors):
             return Val("bool", f"tp_dtype_is_complex(tp_dtype_read({self.save('DTYPE', i)}))")
         return super().attr_of_tensor(node, of)
 
+    def attr_of_tensors(self, node, of):
+        """Of a list of tensors, a list of the sizes of each."""
+        i = getattr(of, "saved", None)
+        if i is None or node.name != "sizes":
+            return super().attr_of_tensors(node, of)
+        box = self.save("SIZES", i)
+        return Val("value", box, None, box)
+
     def of_sizes(self, node, box, reader):
         if node.name in ("sizes", "strides"):
             return Lazy("syms", lambda: self.in_prelude(box, node.name), box)
@@ -294,11 +303,21 @@ def emit_backward(model, world, symbol):
         mask = sum(1 << i for i in indices if model.schema.args[i].type.base == "Tensor")
         differentiable |= mask
         emit_formula(t, model, names, indices, mask, expr, column)
+    t.formula_mask = differentiable
+    for what, i in [("ARG", model.schema.index(name)) for name in model.keeps] + [key for key in t.saves if key[0] == "RESULT"]:
+        t.save(what, i)         # results are kept whichever gradient is wanted, as PyTorch does
     t.body.add("return tp_scope_end(&s);")
     single = len(model.schema.results) == 1 and not model.schema.results[0].type.is_tensors
     lead = ["if (tp_is_none(b->g[0]))", "    return true;"] if single else []
     text = make_function(f"static bool {symbol}_backward(tp_backward *b)", t, (), lead)
-    return f"{symbol}_backward", text, list(zip(t.saves, t.readers)), differentiable
+    order = sorted(range(len(t.saves)), key=lambda i: (saved_name(model.schema, *t.saves[i]), i))
+    text = re.sub(r"b->saved\[(\d+)\]", lambda m: f"b->saved[{order.index(int(m[1]))}]", text)
+    return f"{symbol}_backward", text, [(t.saves[i], t.readers[i]) for i in order], differentiable
+
+
+def saved_name(schema, what, index):
+    """Saved values are looked at in the order of their names, results last: which of several that were written since an error names."""
+    return (True, schema.results[index].name) if what == "RESULT" else (False, schema.args[index].name)
 
 
 def emit_formula(t, model, names, indices, mask, expr, column):
@@ -368,8 +387,14 @@ def emit_jvp(model, world, symbol):
     column = model.column("jvp")
     head = f"static bool {symbol}_jvp(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out)"
     t = Forward(model, world, Body())
-    if column and column.data["linear"]:
-        return "tp_jvp_linear", None
+    rule = column.data["rule"] if column else default_jvp(model)
+    if rule in ("linear", "product"):
+        return linear_jvp(model, symbol, head, rule, column and column.data["names"])
+    if rule == "transposed":
+        world.hooks.add("tp_j_transposed")
+        return "tp_j_transposed", None
+    if rule:
+        return f"tp_jvp_{rule}", None
     if column:
         exprs = column.data["exprs"]
         if len(exprs) == len(model.schema.results) and isinstance(exprs[0], CFun):
@@ -388,6 +413,28 @@ def emit_jvp(model, world, symbol):
     text = make_function(head, t)
     unused = [w for w in ("op", "arg", "tangent", "result") if not uses(text, w)]
     return f"{symbol}_jvp", text.replace("{\n", "{\n" + "".join(f"    (void){w};\n" for w in unused), 1)
+
+
+def default_jvp(model):
+    """What the kind gives: views are linear, element-wise ops and reductions use the formula of the gradient."""
+    specials = {c.data["special"] for c in model.grads}
+    if model.derivs or not specials - {"none", "error"}:
+        return None
+    if specials <= {"zero", "none"}:
+        return "zero"
+    kind = "rows" if model.kind == "reduction" and model.column("reduce") and len(model.schema.results) == 1 else None
+    return {"view": "linear", "pointwise": "diagonal"}.get(model.kind, kind)
+
+
+def linear_jvp(model, symbol, head, rule, names):
+    """Numbers among the arguments are constants, of which nothing is left in the tangent."""
+    named = names or [n for c in model.grads + model.derivs for n in c.data.get("names") or [c.data["name"]]]
+    indices = [model.schema.index(n) for n in named]
+    if rule == "linear" and not names and all(model.schema.args[i].type.base == "Tensor" for i in indices):
+        return "tp_jvp_linear", None
+    call = "tp_jvp_linear_in" if rule == "linear" else "tp_jvp_product"
+    mask = sum(1 << i for i in set(indices))
+    return f"{symbol}_jvp", f"{head}\n{{\n    (void)result;\n    return {call}(op, {mask:#x}, arg, tangent, out);\n}}\n"
 
 
 def emit_deriv_jvp(t, model):
@@ -413,7 +460,7 @@ def emit_deriv_jvp(t, model):
 
 
 # ---- batching ----
-VMAP_HEAD = "(const tp_op *op, const tp_value *arg, uint64_t batched, int64_t size, tp_value *result)"
+VMAP_HEAD = "(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)"
 
 
 def emit_vmap(model, world, symbol):
@@ -428,24 +475,21 @@ def emit_vmap(model, world, symbol):
         if model.kind == "pointwise":
             return "tp_vmap_pointwise", None
         if model.kind in ("reduction", "scan", "rowwise") and dims:
-            return calling("tp_vmap_shift", f"{1 << dims[0]:#x}")
-        writes = any(a.type.written for a in model.schema.args)
-        plain = all(r.type.is_tensor for r in model.schema.results) and not any(a.type.is_tensors for a in model.schema.args)
-        if model.kind in ("composite", "view", "random", "factory", "metadata") or writes or not plain or model.decomps:
-            return None, None
-        return "tp_vmap_loop", None
+            several = sum(a.type.is_tensor for a in model.schema.args) > 1
+            return calling("tp_vmap_align" if several else "tp_vmap_shift", f"{1 << dims[0]:#x}")
+        if model.kind != "composite" and any(e["kind"] == "sync" and e["if"] is None for e in model.effects):
+            return "tp_vmap_dynamic", None
+        return None, None           # the level opens it, or calls it for each member
     d = column.data
-    if d["how"] == "shift":
+    if d["how"] in ("align", "fold", "shift"):
         masks = 0
-        for word in d["names"]:
+        for word in d.get("names", ()):
             if model.schema.index(word) < 0:
-                raise Mistake(column.where, f"'vmap shift' names '{word}', which is no argument")
+                raise Mistake(column.where, f"'vmap {d['how']}' names '{word}', which is no argument")
             masks |= 1 << model.schema.index(word)
-        return calling("tp_vmap_shift", f"{masks:#x}")
-    if d["how"] == "fold":
-        return calling("tp_vmap_fold", str(model.schema.index(d["names"][0])))
-    if d["how"] == "loop":
-        return "tp_vmap_loop", None
+        return calling(f"tp_vmap_{d['how']}", f"{masks:#x}")
+    if d["how"] in ("draw", "loop"):
+        return f"tp_vmap_{d['how']}", None
     if d["how"] == "decomp":
         return None, None           # the level opens an op without a rule
     if d["how"] == "error":
@@ -455,17 +499,17 @@ def emit_vmap(model, world, symbol):
     if isinstance(d["expr"], CFun):
         world.hooks.add(d["expr"].name)
         return d["expr"].name, None
-    return emit_vmap_formula(model, world, name, d["expr"])
+    return emit_vmap_formula(model, world, name, d["expr"], d["any"])
 
 
-def emit_vmap_formula(model, world, name, node):
-    """A formula over the batched first argument; `batch` is the size of its first dim."""
+def emit_vmap_formula(model, world, name, node, any_batched):
+    """A formula over the batched first argument; `batch` is the size of its first dim. `any`: right whichever are batched."""
     t = Tensors(model, world, Body())
     t.used_names.add("size")
-    t.bound[0]["batch"] = Val("int", "size")
+    t.bound[0]["batch"] = Val("sym", "size")
     keep_results(t, model, t.compile(node), node)
     t.body.add("return tp_scope_end(&s);")
-    lead = ["if (batched != 1)", "    return tp_vmap_loop(op, arg, batched, size, result);"]
+    lead = ["(void)op, (void)batched, (void)size;"] if any_batched else ["if (batched != 1)", "    return tp_vmap_loop(op, arg, batched, size, result);"]
     return name, make_function(f"static bool {name}{VMAP_HEAD}", t, (), lead)
 
 
@@ -508,9 +552,9 @@ def emit_functions(op, world, functions, opened):
             out.append(f"static const tp_save {symbol}_save[] = {{ {rows} }};")
             fields.update({"save": f"{symbol}_save", "save_count": str(len(saves))})
         out.append(text.rstrip("\n"))
-        given = model.column("name")
-        fields.update({"backward": name, "backward_name": quote(given.data["name"] if given else node_name(model.schema)),
-                       "differentiable": f"{differentiable:#x}"})
+        said = model.column("name")
+        given = model.scalar_of and given_name(model, "scalar") or (said.data["name"] if said else node_name(model.schema))
+        fields.update({"backward": name, "backward_name": quote(given), "differentiable": f"{differentiable:#x}"})
     results = {i for n in model.nograd for i in [nograd_result(model, n)] if i is not None}
     if results:
         fields["nondifferentiable_results"] = f"{sum(1 << i for i in results):#x}"
@@ -536,10 +580,16 @@ def for_variant(op, shared):
         return fields
     for name in ("tries", "try_count"):
         fields.pop(name, None)
+    column = op.entry.column("vmap")
+    if op.variant == "inplace" and op.entry.kind != "view" and column and column.data["how"] in ("expr", "fold") and \
+            not isinstance(column.data.get("expr"), CFun):
+        fields.pop("vmap", None)        # such a rule gives a new tensor
     if op.variant == "out":
         for name in ("backward", "backward_name", "backward_error", "save", "save_count", "differentiable", "jvp", "vmap", "inverse",
                      "nondifferentiable_results", "onnx"):
             fields.pop(name, None)
+    elif given := given_name(op.entry, op.variant):
+        fields["backward_name"] = quote(given)
     if "open" in fields and op.base.variant == "functional":
         fields["open"] = "tp_open_variant"
         fields.pop("open_traced", None)

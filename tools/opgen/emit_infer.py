@@ -270,6 +270,14 @@ def promoting(model):
     return [i for i, a in enumerate(model.schema.args) if a.type.is_tensor and not a.type.written or i == 0 and a.type.written]
 
 
+def rounded(model):
+    """Mask of the arguments whose numbers are rounded to a half type first: those that promote and are not `wide`, and `narrow` ones."""
+    of = {word: {model.schema.index(n) for n in model.column(word).data["names"]} if model.column(word) else set() for word in ("wide", "narrow")}
+    if -1 in of["wide"] | of["narrow"]:
+        raise Mistake(model.where, f"'wide' or 'narrow' names what is no argument of {model.schema.full}")
+    return sum(1 << i for i in set(promoting(model)) - of["wide"] | of["narrow"])
+
+
 def index_of(model, node):
     i = model.schema.index(node.name) if isinstance(node, Name) else -1
     if i < 0:

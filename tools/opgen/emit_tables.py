@@ -3,7 +3,7 @@ from . import emit_infer
 from .ast import Attr, Binary, Call, Guarded, List, Literal, Mistake, Name, walk
 from .emit_elements import Elements, emit_program
 from .emit_text import Body, function, quote, wrapped
-from .schema import TYPES, Default, Type
+from .schema import TYPES, Default, Type, writes_lists
 
 NAMED_DEFAULTS = {
     "contiguous_format": "{ .tag = TP_FORMAT_VALUE, .i = TP_FORMAT_CONTIGUOUS }", "preserve_format": "{ .tag = TP_FORMAT_VALUE, .i = TP_FORMAT_PRESERVE }",
@@ -24,6 +24,7 @@ class Tables:
         self.world, self.prims = world, prims
         self.constants, self.constant_text = {}, []
         self.known_rows, self.table_of = {}, {}     # rows -> table that begins with them; (op, "arg" or "result") -> its table
+        self.known_samples = {}                     # samples of a try row -> their table
 
     # ---- defaults ----
     def fallback(self, arg):
@@ -108,7 +109,7 @@ class Tables:
 
     # ---- try rows ----
     def tries(self, op):
-        """Tables of sample rows; rows for arguments that this variant of the entry does not take as such are kept."""
+        """Tables of sample rows, a table for rows alike; rows for arguments that this variant of the entry does not take as such are kept."""
         model, out, lines = op.entry, [], []
         for n, rows in enumerate(model.tries):
             made = []
@@ -119,11 +120,11 @@ class Tables:
                 kept = [s for s in samples if not (name in model.scalar_of and s[0] != "literal")]
                 if not kept:
                     continue
-                table = f"{op.symbol}_try{n}_{name}"
-                out.append(f"static const tp_sample {table}[] = {{")
-                out += [f"    {self.sample(s, model.schema.args[i].type)}," for s in kept]
-                out.append("};")
-                made.append(f"{{ .arg = {i}, .sample_count = {len(kept)}, .sample = {table} }}")
+                given = tuple(f"    {self.sample(s, model.schema.args[i].type)}," for s in kept)
+                if given not in self.known_samples:
+                    table = self.known_samples[given] = f"{op.symbol}_try{n}_{name}"
+                    out += [f"static const tp_sample {table}[] = {{", *given, "};"]
+                made.append(f"{{ .arg = {i}, .sample_count = {len(kept)}, .sample = {self.known_samples[given]} }}")
             out.append(f"static const tp_try_row {op.symbol}_rows{n}[] = {{")
             out += [f"    {row}," for row in made]
             out.append("};")
@@ -195,7 +196,8 @@ class Tables:
         target = "TP_DTYPE_NONE"
         if to:
             target = {"bool": "TP_b8", "real": "TP_TO_REAL"}.get(to[0].name, "TP_" + to[0].name)
-        body = f".to = {target}, .promoting = {mask:#x},\n    .form_count = {len(forms)}, .form = {symbol}_forms{select}"
+        rounded = emit_infer.rounded(model)
+        body = f".to = {target}, .promoting = {mask:#x}, .rounded = {rounded:#x},\n    .form_count = {len(forms)}, .form = {symbol}_forms{select}"
         if model.word("row_major"):
             body += ", .row_major = true"
         if model.column("dtypes"):
@@ -257,6 +259,8 @@ class Tables:
         kernel = model.column("kernel")
         tensors_only = all(r.type.base == "Tensor" and not r.type.is_list for r in op.schema.results)
         first_inplace = (op.base or op).variant == "inplace"
+        if on_copies(op):
+            return "tp_run_open"
         if kernel and not tensors_only:
             return kernel.data["name"]
         if model.kind == "pointwise" and model.exprs:
@@ -395,6 +399,8 @@ class Tables:
             fields.append(f".reducing = &{base}_reducing")
         if model.column("each"):
             fields += self.each_fields(op)
+        if on_copies(op):
+            functions = {"open": "tp_open_on_copies"}
         if model.column("graphs"):
             fields.append(self.graphs_field(op))
         for field, text in functions.items():
@@ -403,6 +409,11 @@ class Tables:
             self.world.unrunnable.append(op)
         fields.append(f".run = {self.run_name(op)}")
         return [f"const tp_op tp_op_{op.symbol} = {{"] + [wrapped([f], "    ") + "," for f in fields] + ["};"]
+
+
+def on_copies(op):
+    """A variant of a step over lists: the step runs on copies of what it writes."""
+    return op.base is not None and op.variant != "inplace" and writes_lists(op.base.schema)
 
 
 def sort_key(op):

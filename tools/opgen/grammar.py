@@ -310,7 +310,7 @@ class Parser:
     def column_numbers(self):
         return {"names": self.names()}
 
-    column_nograd = column_numbers
+    column_nograd = column_wide = column_narrow = column_keeps = column_numbers
 
     def column_core(self):
         return {}
@@ -319,7 +319,11 @@ class Parser:
         return {}
 
     def column_name(self):
-        return {"name": self.string() if self.kind() == "string" else self.name()}
+        out = {"name": self.string() if self.kind() == "string" else self.name(), "variants": {}}
+        while self.has(","):
+            variant = self.name()
+            out["variants"][variant] = self.name()
+        return out
 
     def column_face(self):
         words = []
@@ -452,24 +456,25 @@ class Parser:
 
     def column_jvp(self):
         self.need("=")
-        if self.has("linear"):
-            names = None
-            if self.has("("):
-                names = self.names()
-                self.need(")")
-            return {"linear": True, "names": names}
-        return {"linear": False, "exprs": self.exprs()}
+        for rule in ("linear", "product", "diagonal", "transposed"):
+            if self.has(rule):
+                names = None
+                if self.has("("):
+                    names = self.names()
+                    self.need(")")
+                return {"rule": rule, "names": names}
+        return {"rule": None, "exprs": self.exprs()}
 
     def column_vmap(self):
         word = self.peek()
-        if word in ("fold", "shift") and self.kind(1) == "name":
+        if word in ("align", "fold", "shift") and self.kind(1) == "name":
             return {"how": self.take(), "names": self.names()}
-        if word in ("loop", "decomp") and self.at + 1 == len(self.tokens):
+        if word in ("align", "decomp", "draw", "loop", "shift") and self.at + 1 == len(self.tokens):
             return {"how": self.take()}
         if word == "error" and self.kind(1) == "string":
             self.take()
             return {"how": "error", "text": self.string()}
-        return {"how": "expr", "expr": self.expr()}
+        return {"how": "expr", "any": self.has("any"), "expr": self.expr()}
 
     def column_trace(self):
         pairs = []

@@ -40,6 +40,12 @@ def node_name(schema):
     return camel(schema.name.strip("_")) + "Backward0"
 
 
+def given_name(model, variant):
+    """The node's name of a variant (inplace, functional, scalar) that the entry gives it, or None."""
+    said = model.column("name")
+    return said.data["variants"].get(variant) if said else None
+
+
 class EntryModel:
     """The columns of one entry for one main schema."""
 
@@ -51,7 +57,7 @@ class EntryModel:
         self.exprs, self.decomps, self.traced = [], [], []
         self.grads, self.derivs = [], []
         self.one = {}
-        self.nograd, self.numbers, self.effects, self.tries, self.trace = [], [], [], [], []
+        self.nograd, self.numbers, self.keeps, self.effects, self.tries, self.trace = [], [], [], [], [], []
         for column in entry.columns:
             self.read(column)
         self.settle()
@@ -78,6 +84,8 @@ class EntryModel:
             self.nograd += d["names"]
         elif c.word == "numbers":
             self.numbers += d["names"]
+        elif c.word == "keeps":
+            self.keeps += d["names"]
         elif c.word == "effect":
             self.effects.append(d)
         elif c.word == "try":
@@ -137,6 +145,8 @@ def variants_of(entry, base_schema, scalar_of=(), only=None):
             made = S.make_inplace(base_schema, name, overload)
         elif kind == "functional":
             made = functional = S.make_functional(base_schema, name, overload)
+        elif S.writes_lists(base_schema):
+            made = S.make_list_out(base_schema, name, overload)
         else:
             made = S.make_out(functional, name, overload, v["outs"])
         op = Op(model, made, kind, base)
@@ -209,7 +219,7 @@ def copy_entry(entry, of=None):
                Column(w, "face", {"words": ["function"]}), Column(w, "like", {"kind": "opaque", "words": [], "if": None}),
                Column(w, "decomp", {"traced": False, "guarded": Guarded(w, None, body)}), Column(w, "vmap", {"how": "decomp"})]
     given = next((c.data["name"] for c in entry.columns if c.word == "name"), None)
-    columns.append(Column(w, "name", {"name": (given or node_name(schema)) + "_copy"}))
+    columns.append(Column(w, "name", {"name": (given or node_name(schema)) + "_copy", "variants": {}}))
     for c in entry.columns:
         if c.word == "result":
             columns.append(Column(c.where, "result", dict(c.data, exprs=[Call(e.where, e.name, e.args[:2], []) for e in c.data["exprs"]])))
@@ -218,7 +228,7 @@ def copy_entry(entry, of=None):
         elif c.word == "try" and schema.index("stride") < 0:        # strides of any kind show memory between the samples' elements
             columns.append(c)
     if any(c.word == "grad" for c in columns):
-        columns.append(Column(w, "jvp", {"linear": True}))
+        columns.append(Column(w, "jvp", {"rule": "linear", "names": None}))
     else:
         text = f"derivative for aten::{schema.name}_copy is not implemented"
         columns.append(Column(w, "grad", {"names": [schema.args[0].name], "special": "error", "text": text}))

@@ -3,7 +3,7 @@ from dataclasses import dataclass, replace
 
 TYPES = {
     "Tensor": "TENSOR", "Scalar": "SCALAR", "number": "SCALAR", "int": "INT", "SymInt": "SYMINT", "float": "FLOAT",
-    "bool": "BOOL", "str": "STR", "ScalarType": "DTYPE", "Layout": "LAYOUT", "Device": "DEVICE", "MemoryFormat": "FORMAT",
+    "bool": "BOOL", "SymBool": "BOOL", "str": "STR", "ScalarType": "DTYPE", "Layout": "LAYOUT", "Device": "DEVICE", "MemoryFormat": "FORMAT",
     "Generator": "GENERATOR", "Storage": "STORAGE", "Dimname": "DIMNAME", "Stream": "STREAM",
 }
 
@@ -121,10 +121,19 @@ def make_inplace(s, name=None, overload=None):
                    args=(written,) + s.args[1:], results=results, result_parens=not results)
 
 
+def writes_lists(s):
+    """A step of an optimiser: returns nothing and writes lists of tensors."""
+    return not s.results and s.args[0].type.written and s.args[0].type.is_list
+
+
 def make_functional(s, name=None, overload=None):
     """Of an in-place schema."""
-    plain = tuple(replace(a, type=replace(a.type, alias="", written=False)) if a.type.written else a for a in s.args)
-    results = tuple(replace(r, type=replace(r.type, alias="", written=False)) for r in s.results)
+    def unwritten(a):
+        return replace(a, type=replace(a.type, alias="", written=False))
+    plain = tuple(unwritten(a) if a.type.written else a for a in s.args)
+    results = tuple(map(unwritten, s.results))
+    if writes_lists(s):                                 # what was written comes back
+        results = tuple(replace(unwritten(a), name=a.name + "_out") for a in s.args if a.type.written)
     return replace(s, name=name or s.name.rstrip("_"), overload=s.overload if overload is None else overload,
                    args=plain, results=results)
 
@@ -148,6 +157,14 @@ def make_out(s, name=None, overload=None, names=None):
     if any(r.type.is_list for r in s.results):         # a list is written where it stands and not given back
         results = []
     return replace(s, name=name or s.name, overload=overload, args=s.args + tuple(outs), results=tuple(results))
+
+
+def make_list_out(s, name=None, overload=None):
+    """Of a schema that writes lists: the first is given back in out."""
+    first = s.args[0]
+    out = Arg(first.type, "out", None, True)
+    return replace(s, name=name or s.name.rstrip("_"), overload=overload or (s.overload + "_out" if s.overload else "out"),
+                   args=(replace(first, type=replace(first.type, alias="", written=False)),) + s.args[1:] + (out,))
 
 
 def make_copy(s):

@@ -38,13 +38,13 @@ def vjp(func, *primals, has_aux=False):
 
 
 def jacrev(func, argnums=0, has_aux=False, *, chunk_size=None, _preallocate_and_copy=False):
-    """The Jacobian, a pullback for each element of the output; with has_aux (jacobian, aux)."""
+    """The Jacobian, a pullback over the unit vectors of the output, `chunk_size` at a time; with has_aux (jacobian, aux)."""
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
 
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
-        jacobian, *aux = _C._func_jacrev(func, argnums, has_aux, args, kwargs)
+        jacobian, *aux = _C._func_jacrev(func, argnums, has_aux, args, kwargs, chunk_size or 0)
         return (jacobian, aux[0]) if has_aux else jacobian
 
     return wrapper
@@ -67,12 +67,47 @@ def functionalize(func, *, remove="mutations"):
     return wrapper
 
 
-def _missing(name):
-    def missing(*args, **kwargs):
-        raise NotImplementedError(f"torch.func.{name}: Taper does not have it yet")
-
-    missing.__name__ = missing.__qualname__ = name
-    return missing
+def jvp(func, primals, tangents, *, strict=False, has_aux=False):
+    """The value at `primals` and its change along `tangents`; with has_aux also aux."""
+    return _C._func_jvp(func, primals, tangents, strict, has_aux)
 
 
-vmap, jvp, jacfwd, hessian, linearize = map(_missing, "vmap jvp jacfwd hessian linearize".split())
+def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
+    """The Jacobian, column by column in forward mode; with has_aux (jacobian, aux)."""
+
+    @functools.wraps(func)
+    def wrapper(*args):
+        jacobian, *aux = _C._func_jacfwd(func, argnums, has_aux, randomness, args)
+        return (jacobian, aux[0]) if has_aux else jacobian
+
+    return wrapper
+
+
+def hessian(func, argnums=0):
+    """The Hessian, forward over reverse."""
+    return jacfwd(jacrev(func, argnums), argnums)
+
+
+def linearize(func, *primals):
+    """The value at `primals` and the linear function from tangents to the change of the value, recorded once."""
+    from ..fx.experimental.proxy_tensor import make_fx
+    from ..utils import _pytree as pytree
+
+    output = func(*primals)
+    leaves, spec = pytree.tree_flatten(primals)
+    zeros = [_C._VariableFunctions.zeros_like(x) for x in leaves]
+    graph = make_fx(lambda *flat: jvp(func, primals, pytree.tree_unflatten(flat, spec))[1])(*zeros)
+
+    def jvp_fn(*tangents):
+        flat, given = pytree.tree_flatten(tangents)
+        if given != spec:
+            raise RuntimeError(f"Expected the tangents {given} to have the same argspec as the primals {spec}")
+        for i, (x, t) in enumerate(zip(leaves, flat)):
+            for word in ("shape", "device", "dtype"):
+                have, want = getattr(t, word), getattr(x, word)
+                if have != want:
+                    raise RuntimeError(
+                        f"tangent:{i} with {word} {have} in flattened pytree doesn't match the {word} {want} of the corresponding primal.")
+        return graph(*flat)
+
+    return output, jvp_fn

@@ -1,6 +1,7 @@
 """A module called with other parameters and buffers than its own."""
 import contextlib
 
+from .. import _C, stack
 from ..nn import Module
 
 
@@ -19,15 +20,7 @@ def _tied(named, tensors):
 @contextlib.contextmanager
 def _swapped(module, tensors, tie_weights, strict):
     """The module has these tensors while inside; what it had comes back whatever happens."""
-    places, parameters, buffers = {}, {}, {}            # full name -> the dict that has the tensor, and the tensor
-    for path, owner in module.named_modules(remove_duplicate=False):
-        prefix = path + "." if path else ""
-        for place, found in ((owner._parameters, parameters), (owner._buffers, buffers)):
-            for name, tensor in place.items():
-                if tensor is not None:
-                    name = prefix + name
-                    found[name], places[name] = tensor, place
-    named = {**parameters, **buffers}
+    named, places = _C._module_tensors(module, Module)
     unexpected = [name for name in tensors if name not in named]
     if tie_weights and len(set(map(id, named.values()))) < len(named):
         tensors = _tied(named, tensors)
@@ -38,12 +31,10 @@ def _swapped(module, tensors, tie_weights, strict):
     if unexpected:
         raise AttributeError(f"{type(module).__name__} has no attribute `{unexpected[0]}`")
     try:
-        for name, tensor in tensors.items():
-            places[name][name.rpartition(".")[2]] = tensor
+        _C._module_put(places, tensors, tensors)
         yield
     finally:
-        for name in tensors:
-            places[name][name.rpartition(".")[2]] = named[name]
+        _C._module_put(places, tensors, named)
 
 
 def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
@@ -67,4 +58,25 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
 
 
 def stack_module_state(models):
-    raise NotImplementedError("torch.func.stack_module_state: Taper does not have it yet")
+    """(parameters, buffers) of an ensemble: under each name the tensors of all models, stacked."""
+    if len(models) == 0:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if not (all(m.training for m in models) or all(not m.training for m in models)):
+        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
+    if not all(type(m) is type(models[0]) for m in models):
+        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    return tuple(_stacked([dict(getattr(m, kind)()) for m in models]) for kind in ("named_parameters", "named_buffers"))
+
+
+def _stacked(states):
+    """Leaves stack to leaves; what has a history keeps it."""
+    out = {}
+    for name in states[0]:
+        tensors = [state[name] for state in states]
+        if all(t.is_leaf for t in tensors):
+            if len({t.requires_grad for t in tensors}) > 1:
+                raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
+            out[name] = stack(tensors).detach().requires_grad_(tensors[0].requires_grad)
+        else:
+            out[name] = stack(tensors)
+    return out

@@ -21,6 +21,8 @@ def _check(pred, true_fn, false_fn, operands):
 
 def cond(pred, true_fn, false_fn, operands=()):
     """`true_fn(*operands)` where pred holds, else `false_fn(*operands)`; recorded as a node with both."""
+    if type(pred) in (bool, int, float):        # nothing to choose when the program runs
+        return (true_fn if pred else false_fn)(*operands)
     _check(pred, true_fn, false_fn, operands)
     leaves, spec = pytree.tree_flatten(tuple(operands))
     return cond_op(pred, flat_function(true_fn, spec), flat_function(false_fn, spec), leaves)

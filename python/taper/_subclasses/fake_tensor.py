@@ -1,9 +1,11 @@
 """FakeTensorMode: inside it factories make tensors without data; from_tensor makes one of a real tensor, once each."""
+import contextlib
 import weakref
 
 from .. import _C
 from .._tensor import Tensor
 from ..autograd.grad_mode import enable_grad
+from ..overrides import DisableTorchFunctionSubclass, TorchFunctionMode
 
 
 class UnsupportedFakeTensorException(RuntimeError):
@@ -12,16 +14,28 @@ class UnsupportedFakeTensorException(RuntimeError):
         self.reason = reason
 
 
-class DynamicOutputShapeException(RuntimeError):
+class _OfOp(RuntimeError):
+    """An error that is about one op."""
+
     def __init__(self, func):
         super().__init__(func)
         self.func = func
 
 
-class DataDependentOutputException(RuntimeError):
-    def __init__(self, func):
-        super().__init__(func)
-        self.func = func
+class DynamicOutputShapeException(_OfOp):
+    pass
+
+
+class DataDependentOutputException(_OfOp):
+    pass
+
+
+class UnsupportedOperatorException(_OfOp):
+    pass
+
+
+class FakeTensorDeviceMismatchError(RuntimeError):
+    pass
 
 
 class _FakeTensorMeta(type(Tensor)):
@@ -35,6 +49,11 @@ class FakeTensor(Tensor, metaclass=_FakeTensorMeta):
     pass
 
 
+class _Reference(weakref.ref):
+    """weakref.KeyedRef without its constructors, which took longer than the fake tensor."""
+    __slots__ = ("key", "fake")
+
+
 class FakeTensorMode(_C._FakeModeBase):
     def __init__(self, *, allow_fallback_kernels=True, allow_non_fake_inputs=False, shape_env=None, static_shapes=None,
                  export=False):
@@ -43,7 +62,8 @@ class FakeTensorMode(_C._FakeModeBase):
         self.shape_env = shape_env
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.export = export
-        self._known = {}                    # id of a tensor -> (weak reference to it, its fake)
+        self._known = {}                    # id of a tensor -> weak reference to it, which has one to its fake
+        self._sharing = {}                  # address of a storage -> ids of known tensors that look into it
         mode = weakref.ref(self)
 
         def forget(reference):
@@ -54,20 +74,88 @@ class FakeTensorMode(_C._FakeModeBase):
         self._forget = forget
         self._set(shape_env, allow_non_fake_inputs, allow_fallback_kernels)
 
+    def _faked(self, key, storage=None):
+        """The fake of the tensor with this id, while both live; and, if asked, while it looks into that storage."""
+        reference = self._known.get(key)
+        real = None if reference is None else reference()
+        if real is None or storage is not None and real.untyped_storage()._cdata != storage:
+            return None
+        return reference.fake()
+
     def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None, trace=True):
-        if _C._is_fake(tensor):
+        if _C._is_fake(tensor) and tensor.fake_mode is self:
             return tensor
-        known = self._known.get(id(tensor))
+        key = id(tensor)
+        known = self._faked(key)
         if known is not None:
-            return known[1]
+            return known
         static = self.static_shapes if static_shapes is None else static_shapes
+        if static_shapes and symbolic_context is not None:
+            raise AssertionError("cannot set both static_shapes and symbolic_context")
         sizes = None if static or self.shape_env is None else self.shape_env._sizes_of(tensor, source, symbolic_context)
-        fake = self._fake(tensor, sizes)
+        storage = tensor.untyped_storage()._cdata
+        sharing = self._sharing.setdefault(storage, [])
+        alias = next((fake for fake in (self._faked(other, storage) for other in sharing) if fake is not None), None)
+        fake = self._fake(tensor, sizes, alias)
         if tensor.requires_grad:
             fake.requires_grad_(True)
             if not tensor.is_leaf:          # nor is its fake
                 with enable_grad():
                     fake = fake.clone()
-        key = id(tensor)
-        self._known[key] = (weakref.KeyedRef(tensor, self._forget, key), fake)
+        if type(tensor) is not Tensor:
+            from ..nn.parameter import Parameter
+
+            if isinstance(tensor, Parameter):
+                fake = Parameter(fake, tensor.requires_grad)
+        reference = self._known[key] = _Reference(tensor, self._forget)
+        reference.key, reference.fake = key, weakref.ref(fake)
+        sharing[:] = [other for other in sharing if other in self._known and other != key] + [key]
         return fake
+
+
+def is_fake(x):
+    return _C._is_fake(x)
+
+
+def maybe_get_fake_mode(t):
+    return getattr(t, "fake_mode", None)
+
+
+def get_plain_tensors(subclass, *, out=None):
+    """The tensors that a wrapper subclass is made of, itself if it is no wrapper."""
+    found = [] if out is None else out
+    if not hasattr(subclass, "__tensor_flatten__"):
+        found.append(subclass)
+        return found
+    for name in subclass.__tensor_flatten__()[0]:
+        get_plain_tensors(getattr(subclass, name), out=found)
+    return found
+
+
+@contextlib.contextmanager
+def unset_fake_temporarily():
+    """Inside, tensors are real again; gives the mode that was on, or None."""
+    mode, outside = _C._leave_fake()
+    try:
+        yield mode
+    finally:
+        _C._enter_fake_again(outside)
+
+
+class FakeCopyMode(TorchFunctionMode):
+    """Inside, copies of real tensors are fake ones of the mode."""
+
+    def __init__(self, fake_mode):
+        self.fake_mode = fake_mode
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func is _C.Tensor.clone:
+            return func(self.fake_mode.from_tensor(args[0], static_shapes=True), **kwargs)
+        if func is Tensor.__deepcopy__:
+            tensor, memo = args
+            if id(tensor) not in memo:
+                memo[id(tensor)] = self.fake_mode.from_tensor(tensor, static_shapes=True)
+            return memo[id(tensor)]
+        with DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)

@@ -10,7 +10,7 @@ from .. import _C
 from .._dynamo.exc import UserError, UserErrorType
 from .._subclasses.fake_tensor import FakeTensorMode
 from ..fx import GraphModule
-from ..fx.experimental.symbolic_shapes import ConstraintViolationError, ShapeEnv
+from ..fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode, ShapeEnv
 from ..nn import Module
 from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from ..utils import _pytree as pytree
@@ -286,6 +286,9 @@ def _range_constraints(symbols, facts):
             if str(size) not in known:
                 low, high = symbols.range_of.get(str(size)) or size._range
                 ranges[Expression(str(size))] = ValueRanges(low, _upper(high))
+    for symbol, found in symbols.env.var_to_range.items():
+        if symbol.startswith("u") and symbol not in symbols.env.replacements:
+            ranges[symbol] = found
     return ranges
 
 
@@ -332,7 +335,14 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
     _exporting.append(mod)
     try:
         graph, constants, out_spec, written = _C._export_trace(run, inputs, [row[4] for row in state] + names, _functional, pre_dispatch,
-                                                               None, stack)
+                                                               None, stack, True)
+    except GuardOnDataDependentSymNode as error:
+        if not strict:
+            raise
+        raise UserError(UserErrorType.ANTI_PATTERN, "Tried to use data-dependent value in the subsequent computation. This can happen "
+                        "when we encounter unbounded dynamic value that is unknown during tracing time.  You will need to explicitly "
+                        "give hint to the compiler. Please take a look at torch._check OR torch._check_is_size APIs.  "
+                        f"{error}") from error
     finally:
         _exporting.pop()
     _violations.check(symbols, _disable_forced_specializations)

@@ -19,7 +19,7 @@ _LATER = {
     "wrap": "_symbolic_trace", "Interpreter": "interpreter", "Transformer": "interpreter", "Proxy": "proxy",
     "replace_pattern": "subgraph_rewriter",
 }
-_MODULES = ("_symbolic_trace", "interpreter", "passes", "proxy", "subgraph_rewriter", "traceback")
+_MODULES = ("_symbolic_trace", "annotate", "config", "experimental", "interpreter", "operator_schemas", "passes", "proxy", "subgraph_rewriter", "traceback")
 
 
 def __getattr__(name):

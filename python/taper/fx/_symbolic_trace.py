@@ -4,6 +4,8 @@ import functools
 import inspect
 import math
 import sys
+import types
+import warnings
 
 from .._tensor import Tensor
 from ..nn import Module, Parameter, Sequential
@@ -273,6 +275,9 @@ class Tracer(TracerBase):
                 made.node.meta.pop("is_wrapped")
             elif isinstance(x, base_types):
                 package._assert(out == x, f"{name} has been specialized to have value {x} but got another value")
+            else:
+                warnings.warn(f"Was not able to add assertion to guarantee correct input {name} to specialized function. It is up to the user "
+                              "to make sure that your inputs match the inputs you specialized the function with.", stacklevel=2)
             return x
         if isinstance(value, (tuple, list, dict)):
             from ..utils import _pytree
@@ -281,6 +286,8 @@ class Tracer(TracerBase):
 
     def create_args_for_root(self, root_fn, is_module, concrete_args=None):
         fn = inspect.unwrap(root_fn)
+        if not isinstance(fn, types.FunctionType) and not isinstance(fn, types.MethodType):
+            raise AssertionError(f"Expected FunctionType, got {type(root_fn)}")
         code = fn.__code__
         total = code.co_argcount + code.co_kwonlyargcount
         names = list(code.co_varnames[:total])

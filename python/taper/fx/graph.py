@@ -160,7 +160,7 @@ class Graph(_C._FxGraph):
 
     def get_attr(self, qualified_name, type_expr=None):
         owner = self._owning_module
-        if owner is not None and not _resolves(owner, qualified_name):
+        if owner is not None and not _holds(owner, qualified_name):
             warnings.warn("Attempted to insert a get_attr Node with no underlying reference in the owning "
                           "GraphModule! Call GraphModule.add_submodule to add the necessary submodule, "
                           "GraphModule.add_parameter to add the necessary Parameter, or nn.Module.register_buffer to "
@@ -168,9 +168,8 @@ class Graph(_C._FxGraph):
         return super().get_attr(qualified_name, type_expr)
 
     def call_module(self, module_name, args=None, kwargs=None, type_expr=None):
-        if self._owning_module is not None and not _resolves(self._owning_module, module_name):
-            warnings.warn("Attempted to insert a call_module Node with no underlying reference in the owning "
-                          "GraphModule! Call GraphModule.add_submodule to add the necessary submodule", stacklevel=2)
+        if self._owning_module is not None:
+            self._owning_module.get_submodule(module_name)
         return super().call_module(module_name, args, kwargs, type_expr)
 
     # ---- checking ----
@@ -204,8 +203,9 @@ class Graph(_C._FxGraph):
         transform = self._codegen._body_transformer
         if transform is not None:
             head, colon, body = src.partition(":\n")
-            lines = [line[4:] if line.startswith("    ") else line for line in body.splitlines(keepends=True)]
-            src = head + colon + "".join("    " + line for line in transform(lines))
+            lines = [line[4:] if line.startswith("    ") else line for line in body.rstrip(" ").splitlines(keepends=True)]
+            lines = "".join(transform(lines)).splitlines(keepends=True)
+            src = head + colon + "".join("    " + line for line in lines) + "    "
         return PythonCode(src, names)
 
     @contextlib.contextmanager
@@ -278,12 +278,14 @@ def _make_again(cls):
     return cls()
 
 
-def _resolves(module, path):
-    for part in path.split("."):
-        if not hasattr(module, part):
+def _holds(module, path):
+    """Is there a module, parameter or buffer of that name?"""
+    *prefix, last = path.split(".")
+    for part in prefix:
+        module = getattr(module, part, None)
+        if not isinstance(module, _package().nn.Module):
             return False
-        module = getattr(module, part)
-    return True
+    return any(last in held for held in (module._modules, module._parameters, module._buffers))
 
 
 def _lint_target(node, owner):

@@ -2,7 +2,9 @@
 import contextlib
 import copy
 import itertools
+import pathlib
 import sys
+import warnings
 
 from .. import _C
 from .._tensor import Tensor
@@ -105,13 +107,13 @@ def _assign_attrs(values, to, targets):
 
 def _indent(text, by):
     first, *rest = text.split("\n")
-    return "\n".join([first] + [" " * by + line for line in rest])
+    return "\n".join([first] + [" " * by + line if line.strip() else "" for line in rest])
 
 
 def _import_line(name, value):
     package = _package()
     if value is package:
-        return f"import {package.__name__} as {name}"
+        return f"import {package.__name__}" + (f" as {name}" if name != package.__name__ else "")
     if isinstance(value, type(sys)):
         return f"import {value.__name__} as {name}"
     if isinstance(value, float):
@@ -122,7 +124,7 @@ def _import_line(name, value):
     where, _, last = qualified.rpartition(".")
     if where.partition(".")[0] == "torch":
         where = package.__name__ + where[5:]
-    return f"from {where or 'builtins'} import {last} as {name}"
+    return f"from {where or 'builtins'} import {last}" + (f" as {name}" if name != last else "")
 
 
 def _import_block(names):
@@ -153,11 +155,15 @@ def reduce_graph_module(state, import_block):
     graph = Whole().trace(root)
     if info["trees"] is not None:
         graph._codegen = info["trees"]
-    made = GraphModule(root, graph, class_name=info["name"])
+    made = GraphModule(root, graph)
     for name, value in state.items():
         if name not in made.__dict__ or name in ("_modules", "_parameters", "_buffers", "training", "meta"):
             made.__dict__[name] = value
     return made
+
+
+def _told_by_repr(nn):
+    return (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
 class GraphModule(Module):
@@ -301,7 +307,7 @@ class GraphModule(Module):
 
     def _readable(self, name, stride, device, colored):
         made = self._graph.python_code("self", verbose=True, include_stride=stride, include_device=device, colored=colored)
-        text = _indent(f"class {name}(torch.nn.Module):\n" + made.src.lstrip("\n"), 4)
+        text = _indent(f"class {name}(torch.nn.Module):\n" + made.src.lstrip("\n").rstrip(" "), 4)
         for child, module in self.named_children():
             if hasattr(module, "_readable"):
                 text += "\n    " + _indent(module._readable(child, stride, device, colored), 4)
@@ -312,15 +318,38 @@ class GraphModule(Module):
         return "\n".join([super().__str__(), self._code, hint])
 
     def to_folder(self, folder, module_name="FxModule"):
-        raise NotImplementedError("GraphModule.to_folder is not implemented in Taper yet")
+        """Writes a package whose class `module_name` is this module: its code, its state, and modules that no repr makes again."""
+        from ..serialization import save
+        folder, package = pathlib.Path(folder), _package()
+        folder.mkdir(exist_ok=True)
+        save(self.state_dict(), folder / "state_dict.pt")
+        made, pickled, lines = self._graph.python_code("self"), [], []
+        for name, module in self.named_children():
+            if isinstance(module, _told_by_repr(package.nn)):
+                lines.append(f"setattr(self, {name!r}, {module!r})")
+                continue
+            save(module, folder / f"{name}.pt")
+            pickled.append(name)
+            lines.append(f"setattr(self, {name!r}, torch.load(r'{folder / f'{name}.pt'}', weights_only=False)) # {repr(module)}".replace("\n", " "))
+        shape = lambda tensor: f"torch.empty({list(tensor.shape)}, dtype={tensor.dtype})"
+        lines += [f"self.register_buffer({name!r}, {shape(value)})" for name, value in self._buffers.items() if value is not None]
+        lines += [f"setattr(self, {name!r}, torch.nn.Parameter({shape(value)}))" for name, value in self._parameters.items() if value is not None]
+        lines.append(f"self.load_state_dict(torch.load(r'{folder / 'state_dict.pt'}'))")
+        head = f"\n{_import_line('torch', package)}\n{_import_block(made.globals)}\n\nfrom {package.__name__}.nn import *\nclass {module_name}(torch.nn.Module):\n"
+        body = "    def __init__(self):\n        super().__init__()\n" + "".join(f"        {line}\n" for line in lines)
+        (folder / "module.py").write_text(head + body + _indent(made.src.rstrip(" "), 4) + "\n")
+        (folder / "__init__.py").write_text("from .module import *")
+        if pickled:
+            warnings.warn("Was not able to save the following children modules as reprs -saved as pickled files instead: " f"{pickled}",
+                          stacklevel=2)
 
     # ---- copies ----
     def __reduce__(self):
-        left = ("_graph", "_tracer_cls", "_tracer_extras")
+        left = ("_graph", "_tracer_cls", "_tracer_extras", "shape_env")      # the last is about this process
         state = {name: value for name, value in self.__dict__.items() if name not in left}
         names, codegen = self._graph.python_code("self").globals, self._graph._codegen
         trees = codegen if isinstance(codegen, _PyTreeCodeGen) else None
-        info = {"name": self._get_name(), "trees": trees}
+        info = {"trees": trees}
         if trees is not None:
             flat = copy.deepcopy(self._graph)
             flat._codegen = type(Graph()._codegen)()
@@ -333,7 +362,7 @@ class GraphModule(Module):
         memo[id(self)] = made
         state = {name: value for name, value in self.__dict__.items() if name != "_graph"}
         made.__dict__.update(copy.deepcopy(state, memo))
-        type(made).__name__ = type(self).__name__
+        type(made).__name__ = "GraphModule"
         made.graph = copy.deepcopy(self._graph, memo)
         for hook in self._deepcopy_hooks:
             hook(made)

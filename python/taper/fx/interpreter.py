@@ -117,7 +117,8 @@ def _last_uses(graph):
 
 
 def _say_where(error, node):
-    words = f"While executing {node.format_node()}\nOriginal traceback:\n{node.stack_trace}"
+    words = (f"While executing {node.format_node()}\nOriginal traceback:\n{node.stack_trace}\nUse tlparse to see full graph. "
+             "(https://github.com/pytorch/tlparse?tab=readme-ov-file#tlparse-parse-structured-pt2-logs)")
     words = f"{error.args[0]}\n\n{words}" if error.args else words
     error.args = (words,) + error.args[1:]
     if isinstance(error, KeyError):

@@ -32,7 +32,8 @@ _C._fx_register(immutable_list=immutable_list, immutable_dict=immutable_dict, si
 def _find_package_effects():
     from .. import _C as c
     package = __import__(__name__.partition(".")[0])
-    for name in ("_assert", "_assert_async", "set_grad_enabled"):
+    for name in ("_assert", "_assert_async", "bernoulli", "multinomial", "normal", "poisson", "rand", "rand_like", "randint",
+                 "randint_like", "randn", "randn_like", "randperm", "set_grad_enabled"):
         if hasattr(package, name):
             has_side_effect(getattr(package, name))
     for name in ("_set_grad_enabled",):

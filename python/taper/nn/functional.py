@@ -4,7 +4,7 @@ Those that are ops of the engine are the ops themselves; the others are thin fac
 `_functional` and public here: `__module__` of each is this module, because traced programs print it.
 """
 from . import _reduction
-from ._functional import activation, attention, grouped, layers, loss, pooling
+from ._functional import activation, attention, layers, loss, pooling
 from ._root import torch
 
 Tensor = torch.Tensor
@@ -38,7 +38,7 @@ def __getattr__(name):
 
 
 def _gather():
-    for family in (activation, attention, grouped, layers, loss, pooling):
+    for family in (activation, attention, layers, loss, pooling):
         for name in family.__all__:
             function = getattr(family, name)
             function.__module__ = __name__

@@ -137,11 +137,13 @@ TP_HOOK_D(tp_d_attention_math)
     const tp_tensor *query = arg[0].tensor;
     tp_dtype origin = (tp_dtype)query->dtype;
     tp_dtype d = tp_dtype_is_half(origin) ? TP_f32 : origin;
-    double dropout = tp_as_double(arg[4]), width = (double)query->size[query->ndim - 1];
-    double scale = arg[7].tag == TP_NONE ? 1 / sqrt(width) : tp_as_double(arg[7]), root = sqrt(fabs(scale));
     (void)op;
     if (query->ndim < 2 || arg[1].tensor->ndim < 2 || arg[2].tensor->ndim < 2)
         return tp_fail(TP_ERR_RUNTIME, "Expected query, key, and value to all be at least 2 dimensional");
+    /* The scale is a number in the graph, so the width it comes from is guarded on. */
+    double dropout = tp_as_double(arg[4]);
+    double scale = arg[7].tag == TP_NONE ? 1 / sqrt((double)tp_sym_fixed(tp_tensor_sym_size(query, query->ndim - 1), &s.failed)) : tp_as_double(arg[7]);
+    double root = sqrt(fabs(scale));
     tp_value q = in_type(&s, arg[0], d), k = in_type(&s, arg[1], d), v = in_type(&s, arg[2], d), mask = arg[3];
     q = CALL(mul_Scalar, q, tp_float(scale < 0 ? -root : root));
     if (!s.failed && tp_as_bool(arg[5]))

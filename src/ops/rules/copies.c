@@ -1,6 +1,8 @@
 /* copies.c - conversions that may return their input, and values read out of tensors. */
+#include "base/runtime.h"
 #include "ops/copy.h"
 #include "ops/rules/rules.h"
+#include "sym/env.h"
 
 static bool has_format(const tp_tensor *t, tp_value format)
 {
@@ -50,14 +52,35 @@ static bool single(const tp_tensor *t)
     return tp_fail(TP_ERR_RUNTIME, "a Tensor with %lld elements cannot be converted to Scalar", LL(t->numel));
 }
 
+/* The number in a tensor without data: a symbol of its own. */
+static bool unknown_number(const tp_op *op, const tp_tensor *t, tp_value *result)
+{
+    tp_shape_env *env = tp_self.shape_env;
+    tp_dtype d = (tp_dtype)t->dtype;
+    tp_sym x;
+    if (!env)
+        return tp_fail_op(TP_ERR_DATA_OUTPUT, op);
+    if (tp_dtype_is_complex(d))
+        return tp_fail(TP_ERR_UNIMPLEMENTED, "local_scalar_dense/item NYI for torch.%s", tp_dtypes[d].python);
+    if (tp_dtype_is_float(d))
+        x = tp_shape_env_unbacked_float(env);
+    else if (d == TP_b8)
+        x = tp_sym_eq(tp_shape_env_unbacked(env, (tp_range){ 0, 1 }), tp_sym_int(1));
+    else
+        x = tp_shape_env_unbacked(env, TP_RANGE_ALL);
+    result[0] = (tp_value){ .tag = TP_SYM, .sym = x.word };
+    return !tp_sym_is_failed(x);
+}
+
 TP_HOOK_D(tp_d_local_scalar)
 {
     const tp_tensor *t = arg[0].tensor;
-    (void)op;
     if (!single(t))
         return false;
+    if (t->storage->kind == TP_MEMORY_NONE && t->device.type == TP_META)
+        return tp_fail(TP_ERR_RUNTIME, "Tensor.item() cannot be called on meta tensors");
     if (t->storage->kind == TP_MEMORY_NONE)
-        return tp_fail(TP_ERR_RUNTIME, t->device.type == TP_META ? "Tensor.item() cannot be called on meta tensors" : "a fake tensor has no value to read");
+        return unknown_number(op, t, result);
     tp_scalar s = tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype);
     result[0] = tp_value_scalar(s);
     return result[0].tag != TP_NONE;
@@ -89,7 +112,8 @@ TP_HOOK_D(tp_d_equal)
 {
     tp_tensor *a = arg[0].tensor, *b = arg[1].tensor;
     tp_scope s = { 0 };
-    (void)op;
+    if (a->storage->kind == TP_MEMORY_NONE && a->device.type != TP_META)
+        return tp_fail_op(TP_ERR_DATA_OUTPUT, op);
     if (!same_sizes(a, b)) {
         result[0] = tp_bool(false);
         return true;
@@ -122,6 +146,14 @@ TP_HOOK_D(tp_d_sym_size)
         return false;
     result[0] = tp_of_sym(tp_tensor_sym_size(arg[0].tensor, dim));
     return true;
+}
+
+TP_HOOK_D(tp_d_sym_sizes)
+{
+    tp_scope s = { 0 };
+    tp_syms sizes = tp_syms_sizes(arg[0].tensor);
+    (void)op;
+    return tp_rule_done(&s, tp_scope_syms(&s, &sizes), result);
 }
 
 TP_HOOK_D(tp_d_sym_stride)

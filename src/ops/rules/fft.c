@@ -126,16 +126,17 @@ static tp_value resized(tp_scope *scope, tp_value x, int count, const int64_t *d
     return fill ? RUN(constant_pad_nd, x, tp_scope_list(scope, 2 * (uint32_t)n, pad)) : x;
 }
 
-/* Of a call (self, n, dim, norm): which dim. */
-static int64_t one_dim(tp_scope *scope, const tp_value *arg)
+/* Of a call (self, n, dim, norm): which dim, and how results are scaled. */
+static bool start_one(tp_scope *scope, const tp_value *arg, bool forward, int64_t *dim, int64_t *mode)
 {
     const tp_tensor *self = arg[0].tensor;
-    if (self->ndim == 0) {
-        (void)tp_fail(TP_ERR_INDEX, "Dimension specified as %lld but tensor has no dimensions", LL(tp_as_int(arg[2])));
+    if (self->ndim == 0)
+        scope->failed = !tp_fail(TP_ERR_INDEX, "Dimension specified as %lld but tensor has no dimensions", LL(tp_as_int(arg[2])));
+    else
+        *dim = tp_wrap(tp_as_int(arg[2]), self->ndim, &scope->failed);
+    if (!scope->failed && !norm_mode(arg[3], forward, mode))
         scope->failed = true;
-        return 0;
-    }
-    return tp_wrap(tp_as_int(arg[2]), self->ndim, &scope->failed);
+    return !scope->failed;
 }
 
 /* How long the result of a transform to real numbers is: n, or twice the input but for its ends. */
@@ -165,10 +166,8 @@ static tp_value half_of(tp_scope *scope, tp_value n)
 static bool transform_one(const tp_value *arg, bool forward, tp_value *result)
 {
     tp_scope s = { 0 };
-    int64_t mode = 0, dim = one_dim(&s, arg);
-    if (!s.failed && !norm_mode(arg[3], forward, &mode))
-        s.failed = true;
-    if (s.failed)
+    int64_t mode, dim;
+    if (!start_one(&s, arg, forward, &dim, &mode))
         return tp_scope_end(&s);
     tp_value x = resized(&s, promoted(&s, arg[0], false), 1, &dim, &arg[1]), at = tp_int(dim), dims = tp_scope_list(&s, 1, &at), made;
     if (s.failed)
@@ -198,10 +197,8 @@ TP_HOOK_D(tp_d_fft_ifft)
 static bool from_real(const tp_value *arg, bool forward, tp_value *result)
 {
     tp_scope s = { 0 };
-    int64_t mode = 0, dim = one_dim(&s, arg);
-    if (!s.failed && !norm_mode(arg[3], forward, &mode))
-        s.failed = true;
-    if (s.failed)
+    int64_t mode, dim;
+    if (!start_one(&s, arg, forward, &dim, &mode))
         return tp_scope_end(&s);
     tp_value x = resized(&s, promoted(&s, arg[0], false), 1, &dim, &arg[1]), at = tp_int(dim);
     tp_value made = CALL(_fft_r2c, x, tp_scope_list(&s, 1, &at), tp_int(mode), tp_bool(true));
@@ -224,10 +221,8 @@ TP_HOOK_D(tp_d_fft_ihfft)
 static bool to_real(const tp_value *arg, bool forward, tp_value *result)
 {
     tp_scope s = { 0 };
-    int64_t mode = 0, dim = one_dim(&s, arg);
-    if (!s.failed && !norm_mode(arg[3], forward, &mode))
-        s.failed = true;
-    if (s.failed)
+    int64_t mode, dim;
+    if (!start_one(&s, arg, forward, &dim, &mode))
         return tp_scope_end(&s);
     tp_value x = promoted(&s, arg[0], true), n = real_length(&s, x, dim, arg[1]), half = half_of(&s, n), at = tp_int(dim);
     x = s.failed ? x : resized(&s, x, 1, &dim, arg[1].tag == TP_NONE ? &arg[1] : &half);

@@ -91,6 +91,8 @@ TP_HOOK_S(tp_s_index)
         if (t) {
             tp_syms shape = tp_syms_sizes(t);
             if (is_mask(t)) {
+                if (!t->ndim)
+                    return tp_fail(TP_ERR_INDEX, "index: a mask without dims marks nothing: unsqueeze it");
                 if (!check_mask(t, self, dim))
                     return false;
                 shape = (tp_syms){ 1, { count_true(t, &bad) } };
@@ -174,7 +176,7 @@ TP_HOOK_S(tp_s_cat)
     return !bad;
 }
 
-/* (g, tensors, dim) -> a list: the slice of g that each tensor filled. */
+/* (g, sizes of the tensors, dim) -> a list: the slice of g that each tensor filled. */
 TP_HOOK_D(tp_d_cat_backward)
 {
     const tp_list *l = arg[1].list;
@@ -186,13 +188,13 @@ TP_HOOK_D(tp_d_cat_backward)
     tp_sym at = tp_sym_int(0);
     int64_t dim = tp_wrap(tp_as_int(arg[2]), g->ndim, &s.failed);
     for (uint32_t k = 0; k < l->count && !s.failed; k++) {
-        const tp_tensor *t = l->item[k].tensor;
-        if (is_nothing(t)) {
+        tp_value sizes = l->item[k];
+        if (tp_length(sizes) == 1 && tp_sym_same(tp_sizes_at(sizes, 0, &s.failed), tp_sym_int(0))) {
             tp_value zero = tp_of_list((tp_list *)&(struct { tp_count refs; uint32_t count; tp_value item[1]; }){ TP_STACK_LIST, 1, { tp_int(0) } });
             tp_values_add(&s, &pieces, tp_scope_call(&s, &tp_op_new_zeros, (tp_value[]){ arg[0], zero, tp_none(), tp_none(), tp_none(), tp_none() }));
             continue;
         }
-        tp_sym end = tp_sym_add(at, tp_tensor_sym_size(t, (int)dim));
+        tp_sym end = tp_sym_add(at, tp_sizes_at(sizes, dim, &s.failed));
         tp_values_add(&s, &pieces, tp_scope_call(&s, &tp_op_slice_Tensor, (tp_value[]){ arg[0], tp_int(dim), tp_of_sym(at), tp_of_sym(end), tp_int(1) }));
         at = end;
     }

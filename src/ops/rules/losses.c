@@ -95,13 +95,38 @@ bool tp_ctc_read(tp_ctc *c, const tp_value *arg)
     return ok;
 }
 
+static bool guarded(tp_sym condition, const char *words)
+{
+    bool held;
+    return tp_sym_guard(condition, &held) && (held || tp_fail(TP_ERR_RUNTIME, "%s", words));
+}
+
+/* Of fake tensors: what lengths given as numbers ask of the sizes. */
+static bool check_sizes(const tp_value *arg)
+{
+    const tp_tensor *targets = arg[1].tensor;
+    if (arg[2].tag == TP_TENSOR || arg[0].tensor->ndim != 3)
+        return true;
+    tp_sym batch = tp_tensor_sym_size(arg[0].tensor, 1);
+    int64_t longest[2] = { 0 };
+    for (int k = 0; k < 2; k++)
+        for (uint32_t i = 0; i < tp_length(arg[2 + k]); i++)
+            longest[k] = tp_int_max(longest[k], tp_as_int(arg[2 + k].list->item[i]));
+    return guarded(tp_sym_eq(batch, tp_sym_int(tp_length(arg[2]))), "input_lengths must be of size batch_size") &&
+           guarded(tp_sym_eq(batch, tp_sym_int(tp_length(arg[3]))), "target_lengths must be of size batch_size") &&
+           guarded(tp_sym_ge(tp_tensor_sym_size(arg[0].tensor, 0), tp_sym_int(longest[0])), "Expected input_lengths to be at most as long as log_probs") &&
+           (targets->ndim != 2 ||
+            (guarded(tp_sym_eq(tp_tensor_sym_size(targets, 0), batch), "Expected targets to have a row for each item of the batch") &&
+             guarded(tp_sym_ge(tp_tensor_sym_size(targets, 1), tp_sym_int(longest[1])), "Expected targets to have as many columns as target_lengths say")));
+}
+
 /* On values that a fake tensor lacks there is nothing to check. */
 TP_HOOK_C(tp_c_ctc_loss)
 {
     tp_ctc c;
     for (int i = 0; i < 4; i++)
         if (arg[i].tag == TP_TENSOR && is_fake(arg[i].tensor))
-            return true;
+            return check_sizes(arg);
     if (!tp_ctc_read(&c, arg))
         return false;
     tp_ctc_fini(&c);
@@ -131,7 +156,8 @@ static tp_value lengths_tensor(tp_scope *s, tp_value lengths, const tp_tensor *l
         typed = row_major(t, (tp_dtype)like->dtype);
     tp_tensor_unref(t);
     s->failed |= !typed;
-    return typed ? tp_scope_own(s, tp_of_tensor(typed)) : tp_none();
+    tp_value literal = typed ? tp_scope_own(s, tp_of_tensor(typed)) : tp_none();
+    return tp_rule_call(s, &tp_op_lift_fresh_copy, 1, &literal);        /* a tracer must see where it comes from */
 }
 
 /* ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity); a matrix of log_probs is one item. */

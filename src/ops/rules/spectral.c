@@ -160,14 +160,18 @@ TP_HOOK_D(tp_d_linalg_svd_backward)
     return tp_rule_done(scope, made, result);
 }
 
-/* ---- values alone: vectors are computed when a gradient will want them ---- */
+/* ---- values alone: vectors are computed when a gradient will want them, or a level's tangent may ---- */
+static bool wants_vectors(const tp_tensor *t)
+{
+    return tp_wants_gradient(t) || (t->keys & TP_LAYER_BIT(TP_LAYER_TRANSFORM));
+}
 
 /* arg: A, driver */
 TP_HOOK_D(tp_d_linalg_svdvals)
 {
     tp_scope own = { 0 }, *scope = &own;
     (void)op;
-    tp_value made = tp_scope_call_all(scope, &tp_op__linalg_svd, (tp_value[]){ arg[0], tp_bool(false), tp_bool(tp_wants_gradient(arg[0].tensor)), arg[1] });
+    tp_value made = tp_scope_call_all(scope, &tp_op__linalg_svd, (tp_value[]){ arg[0], tp_bool(false), tp_bool(wants_vectors(arg[0].tensor)), arg[1] });
     return tp_rule_done(scope, scope->failed ? tp_none() : made.list->item[1], result);
 }
 
@@ -176,7 +180,7 @@ TP_HOOK_D(tp_d_linalg_eigvalsh)
 {
     tp_scope own = { 0 }, *scope = &own;
     (void)op;
-    return tp_rule_done(scope, RUN(_linalg_eigh, arg[0], arg[1], tp_bool(tp_wants_gradient(arg[0].tensor))), result);
+    return tp_rule_done(scope, RUN(_linalg_eigh, arg[0], arg[1], tp_bool(wants_vectors(arg[0].tensor))), result);
 }
 
 /* arg: A */
@@ -184,5 +188,5 @@ TP_HOOK_D(tp_d_linalg_eigvals)
 {
     tp_scope own = { 0 }, *scope = &own;
     (void)op;
-    return tp_rule_done(scope, tp_wants_gradient(arg[0].tensor) ? RUN(linalg_eig, arg[0]) : RUN(_linalg_eigvals, arg[0]), result);
+    return tp_rule_done(scope, wants_vectors(arg[0].tensor) ? RUN(linalg_eig, arg[0]) : RUN(_linalg_eigvals, arg[0]), result);
 }

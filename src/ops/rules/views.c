@@ -244,8 +244,16 @@ static bool may_overlap(tp_value size, tp_value stride)
     return false;
 }
 
+/* The place in a flat buffer of each element of a view of it, in order. */
+static tp_value places(tp_scope *scope, int64_t flat, tp_value size, tp_value stride, int64_t offset)
+{
+    tp_value all = tp_int(-1), index = RUN(arange_start_step, tp_int(0), tp_int(flat), tp_int(1), tp_of_dtype(TP_i64));
+    return RUN(reshape, RUN(as_strided, index, size, stride, tp_int(offset)), tp_scope_list(scope, 1, &all));
+}
+
 /* arg: g, geometry [sizes, strides, offset] of the input, size, stride, storage_offset. The gradient is laid out in a flat
- * buffer as the storage was: written (or added, where elements stand twice) through the view, read back as the input. */
+ * buffer as the storage was: written (or added, where elements stand twice) through the view, read back as the input. Elements of
+ * the input that stand at one place share what arrived there. */
 TP_HOOK_D(tp_d_as_strided_backward)
 {
     tp_scope s = { 0 };
@@ -254,18 +262,18 @@ TP_HOOK_D(tp_d_as_strided_backward)
     int64_t base = input_at < view_at ? input_at : view_at;
     int64_t a = input_at - base + reach(sizes, strides), b = view_at - base + reach(arg[2], arg[3]), flat = a > b ? a : b;
     (void)op;
-    if (may_overlap(sizes, strides))
-        return tp_fail(TP_ERR_UNIMPLEMENTED, "as_strided: the gradient of an input whose own elements overlap");
-    tp_value length = tp_int(flat), storage = CALL(new_zeros, arg[0], tp_scope_list(&s, 1, &length));
+    tp_value length = tp_int(flat), storage = CALL(new_zeros, arg[0], tp_scope_list(&s, 1, &length)), all = tp_int(-1);
     if (may_overlap(arg[2], arg[3])) {
-        tp_value end = tp_int(flat), step = tp_int(1);
-        tp_value index = CALL(arange_start_step, tp_int(0), end, step, tp_of_dtype(TP_i64));
-        tp_value where = CALL(as_strided, index, arg[2], arg[3], tp_int(view_at - base)), all = tp_int(-1);
-        tp_value flat_where = CALL(reshape, where, tp_scope_list(&s, 1, &all));
-        storage = CALL(index_add, storage, tp_int(0), flat_where, CALL(reshape, arg[0], tp_scope_list(&s, 1, &all)));
+        tp_value where = places(&s, flat, arg[2], arg[3], view_at - base);
+        storage = CALL(index_add, storage, tp_int(0), where, CALL(reshape, arg[0], tp_scope_list(&s, 1, &all)));
     } else {
         tp_value view = CALL(as_strided, storage, arg[2], arg[3], tp_int(view_at - base));
         (void)CALL(copy_, view, arg[0]);
+    }
+    if (may_overlap(sizes, strides)) {
+        tp_value where = places(&s, flat, sizes, strides, input_at - base), one = CALL(ones_like, where, tp_of_dtype((tp_dtype)arg[0].tensor->dtype));
+        tp_value count = CALL(index_add, CALL(zeros_like, storage), tp_int(0), where, one);
+        storage = CALL(div_Tensor, storage, count);
     }
     return tp_rule_done(&s, CALL(as_strided, storage, sizes, strides, tp_int(input_at - base)), result);
 }

@@ -56,7 +56,7 @@
     UNARY(atanh, NAME(out)(LIBM(catanh)(NAME(in)(a))))                                          \
     UNARY(tanh, NAME(out)(LIBM(ctanh)(NAME(in)(a))))                                            \
     UNARY(sigmoid, NAME(sigmoid)(a))                                                            \
-    UNARY(silu, NAME(product)(a, NAME(sigmoid)(a)))
+    UNARY(silu, NAME(quotient)(a, NAME(one_plus_exp)(a)))
 #define LN2 ((R)0.69314718055994530942)
 #define LN10 ((R)2.30258509299404568402)
 #define TRUE(x) (((x).re != 0) | ((x).im != 0))
@@ -125,10 +125,16 @@ static inline T NAME(power)(T a, T b)
     return NAME(out)(LIBM(cpow)(NAME(in)(a), NAME(in)(b)));
 }
 
-static inline T NAME(sigmoid)(T a)
+/* 1 + exp(-a) */
+static inline T NAME(one_plus_exp)(T a)
 {
     T e = NAME(out)(LIBM(cexp)(NAME(in)((T){ -a.re, -a.im })));
-    return NAME(quotient)(REAL(1), (T){ 1 + e.re, e.im });
+    return (T){ 1 + e.re, e.im };
+}
+
+static inline T NAME(sigmoid)(T a)
+{
+    return NAME(quotient)(REAL(1), NAME(one_plus_exp)(a));
 }
 
 static inline T NAME(scaled)(T a, R by)

@@ -84,12 +84,10 @@ enum { LEVELS = 54, GROUP_LEVEL = 3, GROUP = 1 << GROUP_LEVEL };
         }                                                                                                   \
         return name##_lanes(lane);                                                                          \
     }                                                                                                       \
-    static inline T name##_block(int64_t n, const T *x)                                                     \
+    static __attribute__((noinline)) T name##_whole(const T *x)                                             \
     {                                                                                                       \
         name##_vector lane[RUNS][name##_VECTORS];                                                           \
         unsigned missed = 0;                                                                                \
-        if (n < TP_TILE)                                                                                    \
-            return name##_short(n, x);                                                                      \
         _Pragma("GCC unroll 1") for (int r = 0; r < RUNS; r++) {                                            \
             name##_vector sum[name##_VECTORS];                                                              \
             _Pragma("GCC unroll 16") for (int v = 0; v < name##_VECTORS; v++)                               \
@@ -104,7 +102,11 @@ enum { LEVELS = 54, GROUP_LEVEL = 3, GROUP = 1 << GROUP_LEVEL };
             _Pragma("GCC unroll 16") for (int v = 0; v < name##_VECTORS; v++)                               \
                 lane[r][v] = sum[v];                                                                        \
         }                                                                                                   \
-        return missed ? name##_short(n, x) : name##_lanes(lane);                                            \
+        return missed ? name##_short(TP_TILE, x) : name##_lanes(lane);                                      \
+    }                                                                                                       \
+    static inline T name##_block(int64_t n, const T *x)                                                     \
+    {                                                                                                       \
+        return n < TP_TILE ? name##_short(n, x) : name##_whole(x);                                          \
     }                                                                                                       \
     FOLD_BLOCKS(name, T, name##_block, op##_one)
 

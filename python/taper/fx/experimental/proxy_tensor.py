@@ -57,13 +57,11 @@ def _prepared(leaves, tracing_mode, allow_non_fake_inputs):
     if tracing_mode not in ("fake", "symbolic"):
         raise AssertionError(f"Unexpected tracing type: {tracing_mode}")
     from ..._subclasses.fake_tensor import FakeTensorMode
+    from .symbolic_shapes import ShapeEnv
 
-    symbolic, env = tracing_mode == "symbolic", None
-    if symbolic:
-        from .symbolic_shapes import ShapeEnv
-
-        env = ShapeEnv()
-    mode = FakeTensorMode(allow_fallback_kernels=True, allow_non_fake_inputs=allow_non_fake_inputs, shape_env=env)
+    symbolic = tracing_mode == "symbolic"
+    mode = FakeTensorMode(allow_fallback_kernels=True, allow_non_fake_inputs=allow_non_fake_inputs, shape_env=ShapeEnv(),
+                          static_shapes=not symbolic)
     if not symbolic:
         return [mode.from_tensor(leaf) if isinstance(leaf, _C.Tensor) else leaf for leaf in leaves], mode
     prepared = []

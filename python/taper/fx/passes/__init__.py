@@ -1,4 +1,15 @@
-"""Passes over graphs that are written as interpreters."""
-from . import shape_prop
+"""Passes over graphs: classes to subclass, and faces of what src/pass does."""
+import importlib
 
-__all__ = ["shape_prop"]
+_MODULES = ("dialect", "fake_tensor_prop", "graph_drawer", "graph_manipulation", "infra", "operator_support", "pass_manager", "shape_prop",
+            "split_module", "split_utils", "tools_common", "utils")
+
+
+def __getattr__(name):
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def __dir__():
+    return sorted({*globals(), *_MODULES})

@@ -8,7 +8,7 @@ from .common import _nn, any_overridden, overridden, override
 __all__ = [
     "embedding", "embedding_bag", "batch_norm", "instance_norm", "layer_norm", "rms_norm", "group_norm",
     "local_response_norm", "pad", "interpolate", "upsample", "upsample_nearest", "upsample_bilinear", "grid_sample",
-    "affine_grid", "unfold", "fold",
+    "affine_grid", "unfold", "fold", "grouped_mm",
 ]
 
 
@@ -353,3 +353,7 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
         return override(fold, locals())
     return _nn.col2im(
         input, _pair(output_size), _pair(kernel_size), _pair(dilation), _pair(padding), _pair(stride))
+
+
+def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
+    return torch._grouped_mm(mat_a, mat_b, offs, bias, out_dtype)

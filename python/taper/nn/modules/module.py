@@ -453,9 +453,7 @@ class Module(ModuleCalls, ModuleState):
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
-        if self._modules:
-            for child in self.children():
-                child.train(mode)
+        _C._module_train_children(self, mode, Module)
         return self
 
     def eval(self):

@@ -1,4 +1,4 @@
-"""@modules: one test for each module, dtype and mode. The table of modules, module_db, comes with op_db."""
+"""@modules: one test for each module, dtype and mode. The table of modules, module_db, is not there yet."""
 import enum
 
 from .opinfo.core import active_decorators

@@ -1,4 +1,4 @@
-"""hop_db: the higher-order ops with sample inputs. It is made from the op table, as op_db is."""
+"""hop_db: the higher-order ops with sample inputs. The op table has none of them yet."""
 
 
 def __getattr__(name):

@@ -1,13 +1,9 @@
 """Ranges of sizes, and the expressions they belong to."""
-import dataclasses
+from collections import namedtuple
 
 
-@dataclasses.dataclass(frozen=True)
-class ValueRanges:
+class ValueRanges(namedtuple("ValueRanges", "lower upper is_bool", defaults=(False,))):
     """All values from lower to upper."""
-    lower: int
-    upper: int
-    is_bool: bool = False
 
     def __contains__(self, x):
         return self.lower <= x <= self.upper
@@ -24,9 +20,39 @@ class ValueRanges:
 class Expression(str):
     """A symbol or an expression of symbols as a key: prints as itself, equal to others of the same text."""
 
+    def __new__(cls, value):
+        self = super().__new__(cls, value)
+        self._of = None if isinstance(value, str) else value      # the SymInt and the like, or number, that it shows
+        return self
+
     @property
     def name(self):
         return str(self)
 
     def __repr__(self):
         return str(self)
+
+    @property
+    def free_symbols(self):
+        return {Expression(name) for name in getattr(self._of, "_symbols", ())}
+
+    @property
+    def is_symbol(self):
+        return self.isidentifier() and self not in ("True", "False")
+
+    @property
+    def is_number(self):
+        return not getattr(self._of, "_symbols", self.is_symbol)
+
+    def xreplace(self, rule):
+        """With symbols replaced by numbers or expressions."""
+        if not hasattr(self._of, "_replace"):
+            return rule.get(self, self)
+        values = {str(symbol): getattr(value, "_of", value) for symbol, value in rule.items()}
+        return Expression(self._of._replace(values))
+
+    def subs(self, rule, value=None):
+        return self.xreplace(dict(rule) if value is None else {rule: value})
+
+    def __int__(self):
+        return int(str(self))

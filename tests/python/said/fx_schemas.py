@@ -1,0 +1,19 @@
+import operator
+
+from said import attempt, say
+
+import torch
+import torch.fx as fx
+from torch.fx.operator_schemas import normalize_function, normalize_module, get_signature_for_torch_op, type_matches, create_type_hint, ArgsKwargsPair
+import typing, numbers
+g = fx.Graph(); x = g.placeholder("x"); a = g.call_function(torch.add, (x, x)); b = g.call_function(torch.nn.functional.relu, (x,)); c = g.call_function(torch.sum, (x, 1)); d = g.call_function(torch.ops.aten.add.Tensor, (x, x))
+m = torch.nn.Module(); m.lin = torch.nn.Linear(2, 2); e = g.call_module("lin", (x,)); f = g.call_method("relu", (x,))
+h = g.call_function(torch.nn.functional.conv2d, (x, x), {"padding": 1}); i = g.call_function(torch.matmul, (x, x)); j = g.call_function(operator.add, (x, x)); k = g.call_function(torch.nn.functional.max_pool2d, (x, 2)); l = g.call_function(torch.nn.functional.linear, (x, x))
+for n in (b, d, e, f, i, k):
+    say(n); attempt(n.normalized_arguments, m); attempt(n.normalized_arguments, m, normalize_to_only_use_kwargs=True)
+attempt(a.normalized_arguments, m, (torch.Tensor, torch.Tensor)); attempt(a.normalized_arguments, m, (torch.Tensor, torch.Tensor), None, True)
+attempt(c.normalized_arguments, m, (torch.Tensor, int)); attempt(c.normalized_arguments, m, (torch.Tensor, int), None, True)
+attempt(normalize_module, m, "zz", (x,)); attempt(normalize_function, torch.relu, (x,)); attempt(normalize_function, torch.relu, (x,), normalize_to_only_use_kwargs=True); attempt(normalize_function, torch.relu, [x])
+say(get_signature_for_torch_op(torch.relu)); say(get_signature_for_torch_op(torch.ops.aten.add.Tensor))
+say(type_matches(torch.Tensor, torch.nn.Parameter), type_matches(typing.List[int], int), type_matches(numbers.Number, int), type_matches(typing.Optional[int], int), type_matches(int, str), type_matches(typing.Any, str))
+say(create_type_hint([int, int]), create_type_hint((int, str)), create_type_hint([]), create_type_hint(int), create_type_hint([bool, int]))
