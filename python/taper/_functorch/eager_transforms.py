@@ -89,7 +89,8 @@ def hessian(func, argnums=0):
 
 
 def linearize(func, *primals):
-    """The value at `primals` and the linear function from tangents to the change of the value, recorded once."""
+    """The value at `primals` and the linear function from tangents to the change of the value: recorded, what is constant computed once."""
+    from ..fx.experimental.const_fold import split_const_subgraphs
     from ..fx.experimental.proxy_tensor import make_fx
     from ..utils import _pytree as pytree
 
@@ -97,6 +98,9 @@ def linearize(func, *primals):
     leaves, spec = pytree.tree_flatten(primals)
     zeros = [_C._VariableFunctions.zeros_like(x) for x in leaves]
     graph = make_fx(lambda *flat: jvp(func, primals, pytree.tree_unflatten(flat, spec))[1])(*zeros)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    graph = split_const_subgraphs(graph)
 
     def jvp_fn(*tangents):
         flat, given = pytree.tree_flatten(tangents)
