@@ -383,24 +383,19 @@ bool tp_record_made(const tp_op *op, const tp_value *arg, tp_tensor *result)
     return false;
 }
 
-static bool count_piece_apart(const tp_tensor *whole, tp_tensor *piece)
-{
-    if (!whole || !piece || piece == whole || piece->storage != whole->storage)
-        return true;
-    tp_autograd *a = tp_autograd_of(piece);
-    if (a)
-        a->own_version = true;
-    return a != NULL;
-}
-
-/* What looks into an argument but is no view of it (unsafe_split, _unsafe_view) counts its own writes. */
+/* Pieces of an argument that are no views of it (unsafe_split): written in place one by one, so each counts its own writes. */
 static bool count_apart(const tp_value *arg, const tp_value *result)
 {
     const tp_tensor *whole = tp_as_tensor(arg[0]);
-    bool ok = count_piece_apart(whole, tp_as_tensor(result[0]));
-    for (uint32_t i = 0; ok && i < tp_length(result[0]); i++)
-        ok = count_piece_apart(whole, tp_as_tensor(result[0].list->item[i]));
-    return ok;
+    for (uint32_t i = 0; whole && i < tp_length(result[0]); i++) {
+        tp_tensor *piece = tp_as_tensor(result[0].list->item[i]);
+        tp_autograd *a = piece && piece->storage == whole->storage ? tp_autograd_of(piece) : NULL;
+        if (a)
+            a->own_version = true;
+        else if (piece && piece->storage == whole->storage)
+            return false;
+    }
+    return true;
 }
 
 static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
@@ -417,7 +412,7 @@ static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
     }
     if (op->variant == TP_INPLACE)
         after_writes(op, arg);
-    bool ok = (is_view(op) ? note_views(arg, result) : (!late && op->kind != TP_LIKE_VIEW) || count_apart(arg, result)) &&
+    bool ok = (is_view(op) ? note_views(arg, result) : !late || count_apart(arg, result)) &&
               (n || (n = tp_op_node_new(op, arg, result_slots(op, result)))) && tp_op_node_save_results(n, result);
     if (ok && op->result_count == 1 && result[0].tag == TP_TENSOR && !result[0].tensor->autograd &&
         !n->op->nondifferentiable_results)
@@ -474,8 +469,7 @@ static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
         return false;
     if (writes)
         after_writes(op, arg);
-    bool apart = tp_self.grad_mode && op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && op->differentiable;
-    return (is_view(op) ? note_views(arg, result) : !apart || count_apart(arg, result)) || tp_call_take_back(op, result);
+    return !is_view(op) || note_views(arg, result) || tp_call_take_back(op, result);
 }
 
 static const tp_layer grad_layer = { .name = "autograd", .call = grad_call };

@@ -35,6 +35,7 @@ bool tp_save_value(tp_saved *s, tp_value v, bool is_result, uint32_t slot)
                        "in computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, "
                        "or use `torch.no_grad()` instead of `torch.inference_mode()`.");
     s->version = tp_version(t);
+    s->tracked = !is_result && t->autograd && t->autograd->grad_fn;
     tp_saved_hooks *hooks = tp_self.saved_hooks;
     if (TP_UNLIKELY(hooks && hooks->pack)) {
         tp_tensor *plain = is_result ? without_history(t) : tp_tensor_ref(t);
@@ -109,6 +110,9 @@ bool tp_saved_unpack(const tp_saved *s, tp_grad_node *node, tp_value *out)
     tp_tensor *t = s->value.tensor;
     if (changed_since(s, node, t))
         return false;
+    if (s->tracked && !s->overwritten && !t->autograd->grad_fn)
+        return tp_fail(TP_ERR_RUNTIME, "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, "
+                       "please use out-of-place `.detach()` instead");
     if (!s->is_result || (t->autograd && t->autograd->requires_grad)) {
         *out = tp_of_tensor(tp_tensor_ref(t));
         return true;

@@ -145,7 +145,7 @@ typedef struct tp_saved {
     uint32_t version;
     uint32_t slot;
     bool     is_result, packed; /* packed: `value` is what a pack hook gave */
-    bool     is_tensor, released;
+    bool     is_tensor, released, tracked;      /* tracked: it had a history when it was saved */
     bool     overwritten;       /* by the very call that saved it: kept without history, and never read */
     bool   (*unpack)(tp_value packed, tp_value *out);
 } tp_saved;

@@ -179,12 +179,27 @@ bool tp_run_metadata(const tp_op *op, const tp_value *arg, tp_value *result)
     return true;
 }
 
+/* What an op that exists first in place works on when its result is to be fresh: a copy, laid out as the entry's `result` says. */
+static tp_tensor *copy_to_write(const tp_op *base, const tp_value *arg)
+{
+    const tp_tensor *self = arg[0].tensor;
+    tp_geometry g[MOST_RESULTS];
+    if (!base->kernel || !base->infer)
+        return tp_clone(self, TP_FORMAT_PRESERVE);
+    if (!base->infer(base, arg, g))
+        return NULL;
+    tp_tensor *work = tp_tensor_new_on(self->device, (tp_dtype)self->dtype, self->ndim, self->size, g[0].stride);
+    if (work && self->device.type == TP_CPU)
+        tp_copy(work, self);
+    return work;
+}
+
 /* The functional twin, or the out form, of an op that exists first in place. */
 bool tp_run_variant(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_value changed[64];
     memcpy(changed, arg, op->base->arg_count * sizeof *arg);
-    tp_tensor *work = tp_clone(arg[0].tensor, TP_FORMAT_PRESERVE);
+    tp_tensor *work = copy_to_write(op->base, arg);
     if (!work)
         return false;
     changed[0] = tp_of_tensor(work);

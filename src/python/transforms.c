@@ -405,6 +405,26 @@ PyObject *face_call_function(const char *name, PyObject *args, PyObject *kwargs)
     return out;
 }
 
+PyObject *face_invoke(PyObject *self, const char *name, PyObject *args)
+{
+    PyObject *bound = self && args ? PyObject_GetAttrString(self, name) : NULL, *out = bound ? PyObject_CallObject(bound, args) : NULL;
+    Py_XDECREF(bound);
+    Py_XDECREF(args);
+    return out;
+}
+
+PyObject *face_unit_vector(PyObject *x, int64_t k, PyObject *number)
+{
+    PyObject *flat = face_invoke(x, "new_zeros", Py_BuildValue("(L)", (long long)face_tensor(x)->numel));
+    PyObject *place = flat ? face_invoke(flat, "select", Py_BuildValue("(iL)", 0, (long long)k)) : NULL;
+    PyObject *done = place ? face_invoke(place, "fill_", Py_BuildValue("(O)", number)) : NULL;
+    PyObject *out = done ? face_invoke(flat, "view", Py_BuildValue("(N)", face_size(face_tensor(x)->ndim, face_tensor(x)->size))) : NULL;
+    Py_XDECREF(flat);
+    Py_XDECREF(place);
+    Py_XDECREF(done);
+    return out;
+}
+
 /* Rows low to high of the identity over the elements of all outputs, as far as they are about this one, which begins at
  * `start`: a batch of cotangents for it. */
 static PyObject *basis_of(PyObject *output, Py_ssize_t start, Py_ssize_t low, Py_ssize_t high)

@@ -1,16 +1,7 @@
 /* batched.c - batching rules that are no column (`vmap c tp_v_…`): products, indices, fills, losses.
  *
  * A rule that meets a case it has no better way for calls the op for each member. */
-#include "ops/rules/rules.h"
-
-#include "ops/batch.h"
-
-static bool has(uint64_t batched, int i) { return batched >> i & 1; }
-static int rank_of(const tp_value *arg, uint64_t batched, int i) { return (int)tp_dim(tp_as_tensor(arg[i])) - has(batched, i); }
-static tp_value with_batch(tp_scope *s, const tp_value *arg, uint64_t batched, int i, tp_sym size)
-{
-    return has(batched, i) ? arg[i] : tp_vmap_expanded(s, arg[i], size);
-}
+#include "ops/rules/batched.h"
 
 /* The one result of a rule; an in-place op copies it to where it belongs. */
 static bool finish(tp_scope *scope, const tp_op *op, const tp_value *arg, tp_value made, tp_value *result)

@@ -3,16 +3,7 @@
  *     convolution    input [B,N,C,…], weight [B,O,I,…]  =>  [N,B*C,…] and [B*O,I,…] in B times as many groups  =>  [N,B*O,…]
  *
  * When only the input has a batch it joins N. */
-#include "ops/rules/rules.h"
-
-#include "ops/batch.h"
-
-static bool has(uint64_t batched, int i) { return batched >> i & 1; }
-static int rank_of(const tp_value *arg, uint64_t batched, int i) { return (int)tp_dim(tp_as_tensor(arg[i])) - has(batched, i); }
-static tp_value with_batch(tp_scope *s, const tp_value *arg, uint64_t batched, int i, tp_sym size)
-{
-    return has(batched, i) ? arg[i] : tp_vmap_expanded(s, arg[i], size);
-}
+#include "ops/rules/batched.h"
 
 /* ---- dims joined and split ---- */
 static tp_value joined(tp_scope *scope, tp_value v, int dim)            /* dim and the next one */
