@@ -31,6 +31,18 @@ TP_TEST(text_survives)
         "    %add = _operator.add(%x, sym(\"2*s0 + 1\"))\n"
         "    return %add\n",
         "graph():\n",
+        "graph(%p: b8[], %x: f32[2]):\n"
+        "    %true_graph_0 = get_attr true_graph_0 {\n"
+        "        graph(%arg0_1: f32[2]):\n"
+        "            %body_graph_0 = get_attr body_graph_0 {\n"
+        "                graph():\n"
+        "                    return 1\n"
+        "            }\n"
+        "            return (%arg0_1,)\n"
+        "    }\n"
+        "    %false_graph_0 = get_attr false_graph_0\n"
+        "    %conditional = higher_order.cond(%p, %true_graph_0, %false_graph_0, [%x])\n"
+        "    return %conditional\n",
     };
     for (size_t i = 0; i < TP_COUNT(rows); i++) {
         tp_graph *g = parse(rows[i]);

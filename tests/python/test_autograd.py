@@ -298,3 +298,63 @@ def test_saved_tensor_hooks():
 def test_detach_in_place():
     y = leaf() * 2
     assert y.detach_() is y and not y.requires_grad and y.grad_fn is None
+
+
+def test_a_view_in_another_dtype_survives_writes_to_its_base():
+    x = torch.rand(2, 4, requires_grad=True)
+    base = x.clone()
+    z = torch.view_as_complex(base.reshape(-1, 2))
+    base.mul_(2)
+    assert z.grad_fn.name() == "ViewAsComplexBackward0"
+    (g,) = torch.autograd.grad(torch.view_as_real(z).sum(), x)      # an expanded gradient, too
+    assert torch.equal(g, torch.full((2, 4), 2.0))
+    c = torch.rand(3, dtype=torch.complex64, requires_grad=True)
+    whole = c.clone()
+    whole.imag.mul_(3)
+    (g,) = torch.autograd.grad(torch.view_as_real(whole).sum(), c)
+    assert torch.equal(g, torch.full((3,), 1 + 3j))
+
+
+def test_writes_through_views_of_a_reshaped_copy_are_seen():
+    x = torch.rand(2, 3, requires_grad=True)
+    y = (x * 2).t().reshape(-1)         # a copy, then _unsafe_view
+    assert not y._is_view()
+    z = y * y
+    y[0].detach().mul_(2)
+    with pytest.raises(RuntimeError, match="which is output 0 of UnsafeView, is at version 1"):
+        z.sum().backward()
+
+
+def test_cat_remembers_the_sizes_it_saw():
+    x = torch.rand(1, 3, requires_grad=True)
+    y = x * 2
+    out = torch.cat([y, y], 1)
+    y.transpose_(0, 1)
+    (g,) = torch.autograd.grad(out.sum(), x)
+    assert torch.equal(g, torch.full((1, 3), 4.0))
+
+
+def test_as_strided_of_what_overlaps():
+    x = torch.rand(3, requires_grad=True)
+    e = x.expand(4, 3)
+    (g,) = torch.autograd.grad(e.as_strided((3,), (1,)).sum(), e)
+    assert torch.equal(g, torch.full((4, 3), 0.25))
+
+
+def test_which_overwritten_value_is_named():
+    x, y = torch.rand(2, 3, requires_grad=True), torch.rand(1, 3, requires_grad=True)
+    a, b = x * 1, y * 1
+    c = a * b
+    a.detach().mul_(2), b.detach().mul_(2)
+    with pytest.raises(RuntimeError, match=r"FloatTensor \[1, 3\]"):        # other comes before self
+        c.sum().backward()
+    a = x * 1
+    b = torch.gather(a, 0, torch.zeros(1, 3, dtype=torch.int64))
+    a.squeeze_()
+    with pytest.raises(RuntimeError, match="output 0 of Squeeze3"):
+        b.sum().backward()
+    a = x * 1
+    b = torch.gather(a, 0, torch.zeros(1, 3, dtype=torch.int64))
+    a.detach_()
+    with pytest.raises(RuntimeError, match="detached in-place"):
+        b.sum().backward()

@@ -268,3 +268,14 @@ def test_the_c_example_runs_a_program(tmp_path):
     assert [float(v) for v in lines[0].split("] ")[1].split()] == pytest.approx(want, rel=1e-4)
     bad = subprocess.run([tmp_path / "run_program", tmp_path / "mlp.pt2", "2x4"], text=True, capture_output=True)
     assert bad.returncode == 1 and "to be equal to 3, but got 4" in bad.stderr
+
+
+def test_a_write_to_what_a_composite_gave_back_is_seen():
+    class Writes(taper.nn.Module):
+        def forward(self, x):
+            y = x.clone()
+            taper.broadcast_tensors(y, y)[0].fill_(1.5)
+            return y
+
+    x = taper.rand(3)
+    assert taper.equal(taper.export.export(Writes(), (x,)).module()(x), taper.full((3,), 1.5))

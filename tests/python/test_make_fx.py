@@ -198,3 +198,50 @@ def test_nothing_is_kept_alive():
     del gm
     gc.collect()
     assert graph() is None
+
+
+def test_a_write_through_expand_reaches_its_base():
+    def f(x):
+        y = x.clone()
+        y.expand(1, 3).mul_(0.5)
+        return y
+
+    x = taper.rand(3)
+    assert taper.equal(make_fx(taper.func.functionalize(f))(x)(x), x * 0.5)
+
+
+def test_a_mask_of_one_element_is_an_index_in_a_trace():
+    for on in (True, False):
+        x, m = taper.rand(()), taper.tensor(on)
+        assert taper.equal(make_fx(lambda x, m: x[m])(x, m)(x, m), x[m])
+    with pytest.raises(IndexError, match="a mask without dims"):
+        taper.ops.aten.index.Tensor(taper.rand(3), [taper.tensor(False)])
+
+
+def test_slices_of_symbolic_dims_are_cut_at_other_sizes():
+    def f(x):
+        return x[:3], x[-2:], x[:]
+
+    graph = make_fx(f, tracing_mode="symbolic")(taper.rand(3))
+    x = taper.rand(7)
+    assert all(taper.equal(a, b) for a, b in zip(graph(x), f(x)))
+
+
+def test_the_width_behind_attention_s_scale_is_guarded_on():
+    graph = make_fx(taper.nn.functional.scaled_dot_product_attention, tracing_mode="symbolic")(*[taper.rand(3, 4)] * 3)
+    assert any("4" in str(guard[0]) for guard in graph.shape_env.guards)
+
+
+def test_ops_that_write_in_training_only_are_functional_otherwise():
+    x = taper.randn(5)
+    graph = make_fx(taper.func.functionalize(lambda x: taper.nn.functional.rrelu(x, 0.2, 0.2)))(x)
+    assert taper.equal(graph(x), taper.nn.functional.leaky_relu(x, 0.2))
+
+
+def test_the_gradient_of_masked_scatter_has_a_size():
+    def f(x, m, s):
+        return taper.autograd.grad(x.masked_scatter(m, s).sum(), (x, s))
+
+    args = taper.rand(2, 3, requires_grad=True), taper.rand(2, 3) > 0.5, taper.rand(7, requires_grad=True)
+    graph = make_fx(f, tracing_mode="fake")(*args)
+    assert all(taper.equal(a, b) for a, b in zip(graph(*args), f(*args)))

@@ -390,3 +390,13 @@ def test_numbers_among_halves(dtype):
                          (x % s, wide % rounded), (torch.atan2(x, torch.tensor(s)), torch.atan2(wide, torch.tensor(rounded)))]:
         assert torch.equal(made, wanted.to(dtype))
     assert torch.full((1,), s, dtype=dtype).eq(s).item()
+
+
+def test_layouts_of_copies():
+    x = torch.arange(24.0).view(2, 3, 4)
+    assert x.transpose(1, 2)[..., :2].clone().stride() == (8, 1, 4)         # gaps close, the order of dims stays
+    assert x[0].t().scatter(0, torch.zeros(4, 3, dtype=torch.int64), 1.0).stride() == (3, 1)
+    out = torch.empty(0)
+    assert torch.mul(x.permute(2, 0, 1), 2, out=out).stride() == (1, 12, 4)
+    with pytest.raises(IndexError, match="Dimension specified as 0 but tensor has no dimensions"):
+        torch.tensor(1.0).roll(1, 0)

@@ -51,10 +51,8 @@ def jacrev(func, argnums=0, has_aux=False, *, chunk_size=None, _preallocate_and_
 
 
 def functionalize(func, *, remove="mutations"):
-    """The same function without in-place operations; inputs it writes are written once, at the end."""
-    if remove == "mutations_and_views":
-        raise NotImplementedError("functionalize(f, remove='mutations_and_views'): Taper does not have the copying variants of views yet")
-    if remove != "mutations":
+    """The same function without in-place operations, and without views if so wanted; inputs it writes are written once, at the end."""
+    if remove not in ("mutations", "mutations_and_views"):
         raise RuntimeError(
             f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. Valid options are:\n"
             "     remove='mutations': all inplace and out= operators will be removed from the program, and replaced with their "
@@ -64,7 +62,7 @@ def functionalize(func, *, remove="mutations"):
 
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
-        return _C._func_functionalize(func, args, kwargs)
+        return _C._func_functionalize(func, args, kwargs, remove != "mutations")
 
     return wrapper
 

@@ -85,7 +85,10 @@ def elsewhere(text):
         wanted = results(flat(there), plain(moved), False)
     except (RuntimeError, IndexError):
         return "fixed", None
-    traced = make_fx(flat(program), tracing_mode="symbolic")(*plain(inputs))
+    try:
+        traced = make_fx(flat(program), tracing_mode="symbolic")(*plain(inputs))
+    except RuntimeError:                # counted under make_fx symbolic
+        return "untraced", None
     if not guards_hold(traced, plain(moved)):
         return "guarded", None
     try:
