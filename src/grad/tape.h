@@ -87,7 +87,6 @@ typedef struct tp_autograd {
     tp_tensor    *view_from;        /* counted, may be NULL: of a view in another dtype than its base, what it was made from by a change of
                                      * dtype, or the view above it that was */
     uint32_t      view_version;     /* version at which grad_fn of a view was right */
-    tp_tensor    *tangent;          /* counted, may be NULL: forward mode */
     tp_handle    *python;           /* counted, may be NULL: _backward_hooks dict and the like */
 } tp_autograd;
 

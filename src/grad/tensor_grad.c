@@ -44,7 +44,6 @@ static void free_autograd(void *self)
     tp_tensor_unref(a->grad);
     tp_tensor_unref(a->view_base);
     tp_tensor_unref(a->view_from);
-    tp_tensor_unref(a->tangent);
     if (a->hooks)
         tp_hooks_free(a->hooks);
     if (a->post_accumulate)

@@ -2,6 +2,7 @@
 #include "ir/run.h"
 
 #include "base/test.h"
+#include "ir/text.h"
 
 static tp_tensor *filled(double v)
 {
@@ -65,6 +66,39 @@ out:
     tp_graph_unref(g);
 }
 
+/* Graphs that ops call run without Python: 2x where p holds, else x + 1, then x doubled until p2 says stop. */
+TP_TEST(children_are_functions)
+{
+    static const char text[] =
+        "graph(%p, %x):\n"
+        "    %t = get_attr t { graph(%a): %m = aten.mul.Tensor(%a, 2) return (%m,) }\n"
+        "    %f = get_attr f { graph(%a): %m = aten.add.Tensor(%a, 1) return (%m,) }\n"
+        "    %c = higher_order.cond(%p, %t, %f, [%x])\n"
+        "    %one = _operator.getitem(%c, 0)\n"
+        "    %more = get_attr more { graph(%a): %s = aten.sum.default(%a) %l = aten.lt.Scalar(%s, 100) return %l }\n"
+        "    %twice = get_attr twice { graph(%a): %m = aten.mul.Tensor(%a, 2) return (%m,) }\n"
+        "    %w = higher_order.while_loop(%more, %twice, [%one], [])\n"
+        "    %two = _operator.getitem(%w, 0)\n"
+        "    return (%one, %two)\n";
+    tp_graph *g = tp_graph_parse(text, sizeof text - 1);
+    tp_plan *p = NULL;
+    tp_tensor *x = NULL;
+    tp_value result[2] = { 0 };
+    TP_NEED(g && (p = tp_plan_new(g, NULL)) && (x = filled(3)));
+    for (int truth = 0; truth < 2; truth++) {
+        TP_NEED(tp_plan_run_into(p, (tp_value[]){ tp_bool(truth), tp_of_tensor(x) }, 2, result, 2));
+        TP_EXPECT(((float *)tp_tensor_data(result[0].tensor))[0] == (truth ? 6 : 4));
+        TP_EXPECT(((float *)tp_tensor_data(result[1].tensor))[0] == (truth ? 48 : 32));
+        tp_values_unref(result, 2);
+        result[0] = result[1] = tp_none();
+    }
+out:
+    tp_values_unref(result, 2);
+    tp_tensor_unref(x);
+    tp_plan_free(p);
+    tp_graph_unref(g);
+}
+
 TP_TEST(errors_leave_nothing)
 {
     tp_graph *g = mixed();
@@ -107,5 +141,5 @@ TP_TEST(builtins_on_numbers)
     TP_EXPECT(!tp_builtin_find("math", "nothing"));
 }
 
-TP_TEST_MAIN(TP_SWEPT(runs_lists_and_several_results), TP_SWEPT(errors_leave_nothing), TP_SWEPT(python_needs_a_host),
+TP_TEST_MAIN(TP_SWEPT(runs_lists_and_several_results), TP_SWEPT(children_are_functions), TP_SWEPT(errors_leave_nothing), TP_SWEPT(python_needs_a_host),
              TP_SWEPT(builtins_on_numbers))

@@ -113,7 +113,7 @@ static void print_node(const tp_node *n, int depth, tp_text *out)
     const tp_graph *child = tp_graph_child(n->graph, n->target.name);
     if (child) {
         put(out, " {\n");
-        print_graph(child, depth + 1, out);
+        print_graph(child, depth + 2, out);
         tp_text_add(out, "%*s}", 4 * depth + 4, "");
     }
 }

@@ -3,6 +3,7 @@
 
 #include "base/test.h"
 #include "ir/code.h"
+#include "ir/draw.h"
 
 static tp_graph *parse(const char *text)
 {
@@ -30,6 +31,18 @@ TP_TEST(text_survives)
         "    %add = _operator.add(%x, sym(\"2*s0 + 1\"))\n"
         "    return %add\n",
         "graph():\n",
+        "graph(%p: b8[], %x: f32[2]):\n"
+        "    %true_graph_0 = get_attr true_graph_0 {\n"
+        "        graph(%arg0_1: f32[2]):\n"
+        "            %body_graph_0 = get_attr body_graph_0 {\n"
+        "                graph():\n"
+        "                    return 1\n"
+        "            }\n"
+        "            return (%arg0_1,)\n"
+        "    }\n"
+        "    %false_graph_0 = get_attr false_graph_0\n"
+        "    %conditional = higher_order.cond(%p, %true_graph_0, %false_graph_0, [%x])\n"
+        "    return %conditional\n",
     };
     for (size_t i = 0; i < TP_COUNT(rows); i++) {
         tp_graph *g = parse(rows[i]);
@@ -164,5 +177,33 @@ out:
     tp_graph_unref(g);
 }
 
-TP_TEST_MAIN(TP_SWEPT(text_survives), TP_SPARSE(mistakes_are_named), TP_SWEPT(verify_finds_faults), TP_SWEPT(python_code),
+static const char *name_of(const tp_node *n, void *unused)
+{
+    (void)unused;
+    return n->kind == TP_OUTPUT ? NULL : n->name;
+}
+
+static const char *white(const tp_node *n, void *unused)
+{
+    (void)n, (void)unused;
+    return "a<b";
+}
+
+TP_TEST(drawing)
+{
+    const char *text = "graph(%x, %y):\n    %add = aten.add.Tensor(%x, %y)\n    return %add\n";
+    tp_graph *g = tp_graph_parse(text, strlen(text));
+    tp_draw_host host = { name_of, white, NULL };
+    tp_text out = { 0 };
+    TP_NEED(g && tp_graph_draw(g, &host, &out));
+    const char *made = tp_text_read(&out);
+    TP_EXPECT(strstr(made, "<rect x=\"24\" y=\"24\" width=\"27\" height=\"25\" rx=\"6\" fill=\"a&lt;b\""));
+    TP_EXPECT(strstr(made, ">add</text>") && !strstr(made, "output"));
+out:
+    tp_text_fini(&out);
+    tp_graph_unref(g);
+    tp_error_clear();
+}
+
+TP_TEST_MAIN(TP_SWEPT(drawing), TP_SWEPT(text_survives), TP_SPARSE(mistakes_are_named), TP_SWEPT(verify_finds_faults), TP_SWEPT(python_code),
              TP_SWEPT(verbose_code_and_listing), TP_SWEPT(tables))

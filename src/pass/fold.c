@@ -14,7 +14,6 @@
  *
  * Needs: topological order.  Keeps: topological order.  Spoils: nothing. */
 #include "base/alloc.h"
-#include "ir/run.h"
 #include "ops/dispatch.h"
 #include "pass/pass.h"
 

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/test.h"
 #include "ir/text.h"
+#include "pass/order.h"
 #include "pass/partition.h"
 #include "pass/split.h"
 
@@ -218,4 +219,47 @@ out:
     tp_error_clear();
 }
 
-TP_TEST_MAIN(TP_SWEPT(patterns), TP_SPARSE(questions_are_linear), TP_SWEPT(parts), TP_SWEPT(groups))
+/* ---- order ---- */
+typedef struct shuffle { const char *moved, *behind; tp_order_kind kind; const char *order; } shuffle;
+
+static const shuffle shuffles[] = {
+    { "a", "d", TP_ORDER_STABLE, "x b a c d e output " },       /* what waits for a comes right behind it */
+    { "a", "d", TP_ORDER_BREADTH, "x a b c e d output " },
+    { "x", "e", TP_ORDER_STABLE, "x a b c d e output " },
+};
+
+static tp_node *named(const tp_graph *g, const char *name)
+{
+    tp_graph_each(g, n)
+        if (strcmp(n->name, name) == 0)
+            return n;
+    return NULL;
+}
+
+TP_TEST(orders)
+{
+    for (size_t i = 0; i < TP_COUNT(shuffles); i++) {
+        tp_graph *g = parse(CROSS);
+        TP_NEED(g);
+        uint8_t placed[16];
+        bool whole = false;
+        tp_text out = { 0 };
+        tp_node_move_before(named(g, shuffles[i].behind)->next, named(g, shuffles[i].moved));
+        if (tp_order_nodes(g, shuffles[i].kind, placed, &whole)) {
+            tp_graph_each(g, n)
+                tp_text_add(&out, "%s ", n->name);
+            if (!out.failed)
+                TP_EXPECT_TEXT(tp_text_read(&out), shuffles[i].order);
+            TP_EXPECT(whole);
+        } else {
+            TP_EXPECT(tp_test_quiet && "orders");
+        }
+        tp_text_fini(&out);
+        tp_error_clear();
+        tp_graph_unref(g);
+    }
+out:
+    tp_error_clear();
+}
+
+TP_TEST_MAIN(TP_SWEPT(orders), TP_SWEPT(patterns), TP_SPARSE(questions_are_linear), TP_SWEPT(parts), TP_SWEPT(groups))

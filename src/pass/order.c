@@ -55,27 +55,55 @@ static void find_missing(tp_node *input, void *data)
         o->missing = input;
 }
 
-/* Places n, then what waited for it and waits for nothing else: a stack, so that those who waited longest come first. */
+/* A heap: the node that stood first in the graph is on top. */
+static bool heap_push(node_stack *h, tp_node *n)
+{
+    if (!tp_array_push(h, n))
+        return false;
+    size_t i = h->count - 1;
+    for (; i && n->place < h->item[(i - 1) / 2]->place; i = (i - 1) / 2)
+        h->item[i] = h->item[(i - 1) / 2];
+    h->item[i] = n;
+    return true;
+}
+
+static tp_node *heap_pop(node_stack *h)
+{
+    tp_node *top = h->item[0], *last = tp_array_pop(h);
+    size_t i = 0;
+    for (size_t child; (child = 2 * i + 1) < h->count; i = child) {
+        child += child + 1 < h->count && h->item[child + 1]->place < h->item[child]->place;
+        if (last->place <= h->item[child]->place)
+            break;
+        h->item[i] = h->item[child];
+    }
+    if (h->count)
+        h->item[i] = last;
+    return top;
+}
+
+/* Places n, then what waited for it and waits for nothing else, those first that stood first. */
 static bool place(ordering *o, tp_node *n, node_stack *ready)
 {
     ready->count = 0;
-    if (!tp_array_push(ready, n))
+    if (!heap_push(ready, n))
         return false;
     while (ready->count) {
-        n = tp_array_pop(ready);
+        n = heap_pop(ready);
         o->missing = NULL;
         tp_node_each_input(n, find_missing, o);
         if (o->missing) {
-            tp_node **end = &o->first[o->missing->id];
-            o->other[n->id] = *end;
-            *end = n;
+            o->other[n->id] = o->first[o->missing->id];
+            o->first[o->missing->id] = n;
             continue;
         }
         o->placed[n->id] = 1;
         o->made[o->count++] = n;
-        for (tp_node *w = o->first[n->id]; w; w = o->other[w->id])
-            if (!tp_array_push(ready, w))
+        for (tp_node *w = o->first[n->id], *next; w; w = next) {
+            next = o->other[w->id];
+            if (!heap_push(ready, w))
                 return false;
+        }
     }
     return true;
 }

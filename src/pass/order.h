@@ -1,6 +1,6 @@
 /* order.h - nodes put in an order in which each stands behind what it reads.
  *
- * Linear. Fails: no memory. A graph whose nodes wait for each other has no such order: then nothing is moved, and
+ * Linear; where stable, what moves is also sorted by its old place. Fails: no memory. A graph whose nodes wait for each other has no such order: then nothing is moved, and
  * `placed` tells which could not be. */
 #ifndef TP_PASS_ORDER_H
 #define TP_PASS_ORDER_H

@@ -71,15 +71,6 @@ static uint32_t find(partitioning *p, uint32_t slot)
     return slot;
 }
 
-static bool has(partitioning *p, bits b, uint32_t slot)
-{
-    for (uint32_t i = 0; i < b.count; i++)
-        for (uint64_t left = b.word[i]; left; left &= left - 1)
-            if (find(p, i * 64 + (uint32_t)__builtin_ctzll(left)) == slot)
-                return true;
-    return false;
-}
-
 /* ---- may two groups be one? ---- */
 
 /* Puts the groups of a set that this walk has not met on the list of work; true: `a` or `b` is among them. */
@@ -138,10 +129,9 @@ static bool join_others(partitioning *p, uint32_t *out)
 {
     size_t others = p->age.count - 1, kept = 0, mine = others;
     uint32_t current = p->age.item[others];
-    bits direct = p->slot.item[current].direct;
     for (size_t i = 0; i < others && !p->failed; i++) {
         uint32_t other = p->age.item[i];
-        if ((p->readers_only && !has(p, direct, other)) || would_wait(p, current, other)) {
+        if (would_wait(p, current, other)) {
             p->age.item[kept++] = other;
             continue;
         }
@@ -156,6 +146,20 @@ static bool join_others(partitioning *p, uint32_t *out)
         p->age.item[kept++] = current;
     p->age.count = kept;
     *out = current;
+    return !p->failed;
+}
+
+/* The newest group joins those that read its node, in the order of the readers. */
+static bool join_readers(partitioning *p, const tp_node *n, uint32_t *current)
+{
+    for (uint32_t u = 0; u < n->user_count && !p->failed; u++) {
+        uint32_t slot = p->slot_of[n->user[u]->id], other = slot ? find(p, slot - 1) : *current;
+        if (other == *current || would_wait(p, *current, other))
+            continue;
+        if (!absorb(p, other, *current))
+            return false;
+        *current = other;
+    }
     return !p->failed;
 }
 
@@ -174,10 +178,10 @@ static bool take_marked(partitioning *p, const tp_node *n, uint32_t number)
 {
     uint32_t slot = (uint32_t)p->slot.count;
     group made = { .number = number, .size = 1, .alias = slot };
-    if (!note_readers(p, n, &made.direct, &made.through) || !tp_array_push(&p->slot, made) || !tp_array_push(&p->age, slot))
+    if (!note_readers(p, n, &made.direct, &made.through) || !tp_array_push(&p->slot, made))
         return false;
-    uint32_t end;
-    if (!join_others(p, &end))
+    uint32_t end = slot;
+    if (p->readers_only ? !join_readers(p, n, &end) : !tp_array_push(&p->age, slot) || !join_others(p, &end))
         return false;
     if (end != slot)                    /* nobody has heard of its slot yet: most nodes join, and sets stay small */
         p->slot.count--;

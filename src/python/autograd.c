@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "grad/tape.h"
 #include "python/face.h"
+#include "trace/jvp_level.h"
 
 #include <structmember.h>
 
@@ -581,7 +582,7 @@ static PyObject *run_backward(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!pp|O!pp", &PyTuple_Type, &tensors, &PyTuple_Type, &grads, &keep, &create, &PyTuple_Type, &inputs,
                           &unreachable, &accumulate))
         return NULL;
-    if ((!inputs || accumulate) && tp_self.transforms)
+    if ((!inputs || accumulate) && tp_inside_transform())
         return PyErr_Format(PyExc_RuntimeError, "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
                             "functorch.vjp instead or call backward() outside of functorch transforms.");
     Py_ssize_t roots = PyTuple_GET_SIZE(tensors), wanted = inputs ? PyTuple_GET_SIZE(inputs) : 0;

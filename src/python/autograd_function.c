@@ -7,7 +7,9 @@
 #include "base/alloc.h"
 #include "grad/tape.h"
 #include "python/face.h"
+#include "python/transforms.h"
 #include "trace/grad_level.h"
+#include "trace/jvp_level.h"
 
 #include <structmember.h>
 
@@ -17,6 +19,7 @@ typedef struct context_object {
     PyObject *to_save;          /* counted, may be NULL: what save_for_backward was given */
     PyObject *dirty, *non_differentiable, *needs_input_grad, *saved_for_forward;   /* counted, may be NULL */
     char      materialize_grads;
+    bool      in_jvp;           /* saved_tensors are those for forward */
     PyObject *dict, *weakrefs;
 } context_object;
 
@@ -233,6 +236,8 @@ static PyObject *saved_tensors(PyObject *self, void *unused)
     (void)unused;
     context_object *c = (context_object *)self;
     function_node *f = c->node;
+    if (c->in_jvp && c->saved_for_forward)
+        return Py_NewRef(c->saved_for_forward);
     if (!f)
         return c->to_save ? Py_NewRef(c->to_save) : PyTuple_New(0);
     if (f->node.released)
@@ -451,6 +456,80 @@ static PyObject *record(PyObject *cls, context_object *c, PyObject *args, PyObje
     return ok ? results : face_raise_keeping(results);
 }
 
+/* ---- forward mode: forward runs with the level paused, then jvp makes the tangents of what it gave ---- */
+static tp_jvp_level *level_of(PyObject *args)
+{
+    tp_jvp_level *l = NULL;
+    for (Py_ssize_t i = 0; !l && tp_self.transforms && tp_self.forward_mode && i < PyTuple_GET_SIZE(args); i++)
+        if (face_is_tensor(PyTuple_GET_ITEM(args, i)))
+            l = tp_jvp_level_of(face_tensor(PyTuple_GET_ITEM(args, i)));
+    return l;
+}
+
+/* None for what can have no tangent; zeros for what has none, unless the Function asked for None. */
+static PyObject *tangent_object(context_object *c, tp_jvp_level *l, PyObject *o)
+{
+    tp_tensor *tangent = NULL;
+    if (!face_is_tensor(o) || !tp_dtype_is_inexact((tp_dtype)face_tensor(o)->dtype))
+        Py_RETURN_NONE;
+    if (!tp_jvp_level_tangent(l, face_tensor(o), &tangent))
+        return face_raise();
+    if (tangent)
+        return face_wrap(tangent);
+    if (!c->materialize_grads)
+        Py_RETURN_NONE;
+    PyObject *plain = face_wrap_or_raise(tp_jvp_level_unwrap(l, face_tensor(o)));
+    return plain ? face_call_function("zeros_like", Py_BuildValue("(N)", plain), NULL) : NULL;
+}
+
+static PyObject *call_jvp(PyObject *cls, context_object *c, PyObject *args, tp_jvp_level *l)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(args);
+    PyObject *all = PyTuple_New(count + 1), *jvp = PyObject_GetAttrString(cls, "jvp"), *given = NULL;
+    if (all)
+        PyTuple_SET_ITEM(all, 0, Py_NewRef((PyObject *)c));
+    for (Py_ssize_t i = 0; all && i < count; i++) {
+        PyObject *tangent = tangent_object(c, l, PyTuple_GET_ITEM(args, i));
+        if (tangent)
+            PyTuple_SET_ITEM(all, i + 1, tangent);
+        else
+            Py_CLEAR(all);
+    }
+    c->in_jvp = true;
+    if (all && jvp)
+        given = PyObject_CallObject(jvp, all);
+    c->in_jvp = false;
+    Py_XDECREF(all);
+    Py_XDECREF(jvp);
+    return given;
+}
+
+/* Gives the results, a tuple or one, the tangents that the Function's jvp makes. */
+static bool give_tangents(PyObject *cls, context_object *c, PyObject *args, tp_jvp_level *l, PyObject *result)
+{
+    PyObject *given = call_jvp(cls, c, args, l), *single = PyTuple_Check(result) ? NULL : result;
+    PyObject *all = !given ? NULL : PyTuple_Check(given) ? Py_NewRef(given) : PyTuple_Pack(1, given);
+    Py_ssize_t count = single ? 1 : PyTuple_GET_SIZE(result);
+    bool ok = all && PyTuple_GET_SIZE(all) == count;
+    if (all && !ok)
+        PyErr_Format(PyExc_RuntimeError, "Function's jvp returned an invalid number of forward gradients (expected %zd but got %zd)", count, PyTuple_GET_SIZE(all));
+    for (Py_ssize_t i = 0; ok && i < count; i++) {
+        PyObject *t = PyTuple_GET_ITEM(all, i), *o = single ? single : PyTuple_GET_ITEM(result, i);
+        if (face_is_tensor(t) && face_is_tensor(o)) {
+            tp_tensor *plain = tp_jvp_level_unwrap(l, face_tensor(t));
+            if (!(ok = tp_jvp_level_set_tangent(l, face_tensor(o), plain)))
+                (void)face_raise();
+            tp_tensor_unref(plain);
+        } else if (t != Py_None) {
+            PyErr_Format(PyExc_RuntimeError, "expected Variable or None (got %s) for grad output %zd.", Py_TYPE(t)->tp_name, i);
+            ok = false;
+        }
+    }
+    Py_XDECREF(given);
+    Py_XDECREF(all);
+    return ok;
+}
+
 /* _function_apply(cls, context, separate_setup, *args) */
 static PyObject *function_apply(PyObject *module, PyObject *const *given, Py_ssize_t count)
 {
@@ -472,7 +551,14 @@ static PyObject *function_apply(PyObject *module, PyObject *const *given, Py_ssi
         return NULL;
     }
     Py_XSETREF(c->needs_input_grad, needs);
+    tp_jvp_level *level = level_of(args);
+    if (level && level != tp_jvp_level_open() && given[2] != Py_True) {
+        Py_DECREF(args);
+        return PyErr_Format(PyExc_RuntimeError, "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
+                            "override the setup_context staticmethod. For more details, please see https://pytorch.org/docs/main/notes/extending.func.html");
+    }
     void *trace = face_is_traced() ? face_jit_pause() : NULL;
+    bool paused = level && tp_jvp_level_pause(level, true);
     PyObject *result = run_forward(cls, (PyObject *)c, args, given[2] == Py_True);
     if (result && any && tp_self.grad_mode) {
         bool single = !PyTuple_Check(result);
@@ -485,6 +571,10 @@ static PyObject *function_apply(PyObject *module, PyObject *const *given, Py_ssi
             result = one;
         }
     }
+    if (level && result && !give_tangents(cls, c, args, level, result))
+        Py_CLEAR(result);
+    if (level)
+        (void)tp_jvp_level_pause(level, paused);
     face_jit_resume(trace);
     if (trace && result && !face_jit_function_ran(cls, args, result, c->dirty && PyTuple_Check(c->dirty) && PyTuple_GET_SIZE(c->dirty) > 0))
         Py_CLEAR(result);

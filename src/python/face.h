@@ -296,6 +296,8 @@ bool face_export_program_init(PyObject *module);        /* export_program.c: .pt
 bool face_transforms_init(PyObject *module);           /* transforms.c: torch.func */
 bool face_vmap_init(PyObject *module);                 /* vmap.c: torch.func.vmap */
 bool face_functorch_init(PyObject *module);            /* functorch.c: torch._C._functorch */
+bool face_gradcheck_init(PyObject *module);            /* gradcheck.c: autograd.gradcheck */
+bool face_functional_init(PyObject *module);           /* autograd_functional.c */
 bool face_forward_mode_init(PyObject *module);         /* forward_mode.c: torch.func.jvp, autograd.forward_ad */
 /* function_levels.c, while a transform is entered: the Function applied there, *done false when it is the usual way there … */
 PyObject *face_function_in_levels(PyObject *cls, PyObject *args, bool separate, bool *done);

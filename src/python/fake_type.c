@@ -323,7 +323,9 @@ static void drop_mode(void *settings)
 
 PyObject *face_fake_mode(const tp_tensor *t)
 {
-    tp_fake_mode *m = tp_fake_mode_of(t);
+    const tp_fake_mode *m = tp_fake_mode_of(t), *entered = tp_self.fake;
+    if (!m && entered && tp_is_fake(t))         /* a literal keeps its numbers, not its mode */
+        m = entered->lasting;
     return m && m->drop == drop_mode ? (PyObject *)((char *)m - offsetof(mode_object, settings)) : NULL;
 }
 

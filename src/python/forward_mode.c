@@ -179,15 +179,7 @@ static PyObject *push_forward(PyObject *self, PyObject *tangents)
     Py_XDECREF(made);
     return out;
 }
-static PyMethodDef push_method = { "push_forward", push_forward, METH_VARARGS, NULL };
-
-static PyObject *call_method(PyObject *self, const char *name, PyObject *args)
-{
-    PyObject *bound = self && args ? PyObject_GetAttrString(self, name) : NULL, *out = bound ? PyObject_CallObject(bound, args) : NULL;
-    Py_XDECREF(bound);
-    Py_XDECREF(args);
-    return out;
-}
+static PyMethodDef push_methods[] = { { "push_forward", push_forward, METH_VARARGS, NULL }, { 0 } };
 
 /* For each leaf the rows of the identity that belong to it, zeros elsewhere: [all elements, *sizes of the leaf]. */
 static PyObject *unit_vectors(PyObject *leaves, PyObject *counts, int64_t total)
@@ -199,9 +191,9 @@ static PyObject *unit_vectors(PyObject *leaves, PyObject *counts, int64_t total)
         long long count = PyLong_AsLongLong(PyList_GET_ITEM(counts, i));
         int64_t size[TP_MAX_DIMS + 1] = { total };
         memcpy(size + 1, t->size, (size_t)t->ndim * sizeof *size);
-        PyObject *flat = call_method(PyList_GET_ITEM(leaves, i), "new_zeros", Py_BuildValue("((LL))", (long long)total, count));
-        PyObject *line = call_method(flat, "diagonal", Py_BuildValue("(L)", -(long long)from)), *done = call_method(line, "fill_", Py_BuildValue("(i)", 1));
-        PyObject *basis = done ? call_method(flat, "view", Py_BuildValue("(N)", face_size(t->ndim + 1, size))) : NULL;
+        PyObject *flat = face_invoke(PyList_GET_ITEM(leaves, i), "new_zeros", Py_BuildValue("((LL))", (long long)total, count));
+        PyObject *line = face_invoke(flat, "diagonal", Py_BuildValue("(L)", -(long long)from)), *done = face_invoke(line, "fill_", Py_BuildValue("(i)", 1));
+        PyObject *basis = done ? face_invoke(flat, "view", Py_BuildValue("(N)", face_size(t->ndim + 1, size))) : NULL;
         if (basis)
             PyTuple_SET_ITEM(out, i, basis);
         else
@@ -218,7 +210,7 @@ static PyObject *unit_vectors(PyObject *leaves, PyObject *counts, int64_t total)
 static PyObject *columns_of(PyObject *tangents, PyObject *leaves, PyObject *counts, PyObject *spec)
 {
     const tp_tensor *t = face_tensor(tangents);
-    PyObject *moved = call_method(tangents, "movedim", Py_BuildValue("(ii)", 0, -1)), *parts = call_method(moved, "split", Py_BuildValue("(Oi)", counts, -1));
+    PyObject *moved = face_invoke(tangents, "movedim", Py_BuildValue("(ii)", 0, -1)), *parts = face_invoke(moved, "split", Py_BuildValue("(Oi)", counts, -1));
     PyObject *pieces = parts ? PySequence_List(parts) : NULL, *out = NULL;
     bool ok = pieces != NULL;
     for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(leaves); i++) {
@@ -226,7 +218,7 @@ static PyObject *columns_of(PyObject *tangents, PyObject *leaves, PyObject *coun
         int64_t size[2 * TP_MAX_DIMS];
         memcpy(size, t->size + 1, (size_t)(t->ndim - 1) * sizeof *size);
         memcpy(size + t->ndim - 1, x->size, (size_t)x->ndim * sizeof *size);
-        PyObject *whole = call_method(PyList_GET_ITEM(pieces, i), "view", Py_BuildValue("(N)", face_size(t->ndim - 1 + x->ndim, size)));
+        PyObject *whole = face_invoke(PyList_GET_ITEM(pieces, i), "view", Py_BuildValue("(N)", face_size(t->ndim - 1 + x->ndim, size)));
         ok = whole && PyList_SetItem(pieces, i, whole) == 0;
     }
     if (ok)
@@ -296,7 +288,7 @@ static PyObject *func_jacfwd(PyObject *module, PyObject *all)
     PyObject *by = face_chosen_arguments(args, argnums), *leaves = PyList_New(0), *spec = by && leaves ? face_tree_flatten(by, NULL, leaves) : NULL;
     PyObject *counts = spec ? element_counts(leaves, &total) : NULL, *basis = counts ? unit_vectors(leaves, counts, total) : NULL;
     PyObject *state = basis ? Py_BuildValue("(OOOOO)", function, args, argnums, has_aux ? Py_True : Py_False, spec) : NULL;
-    PyObject *push = state ? PyCFunction_New(&push_method, state) : NULL;
+    PyObject *push = state ? PyCFunction_New(push_methods, state) : NULL;
     if (push)
         given = PyObject_CallMethod(module, "_func_vmap", "OiiOOON", push, 0, 0, randomness, Py_None, basis, PyDict_New());
     if (given)
@@ -363,12 +355,12 @@ static bool has_tangent(tp_jvp_level *level, PyObject *t, bool *has)
 /* _make_dual(primal, tangent, level) */
 static PyObject *make_dual(PyObject *module, PyObject *all, PyObject *kwargs)
 {
-    static char *words[] = { "input", "tangent", "level", NULL };
+    static char *names[] = { "input", "tangent", "level", NULL };
     PyObject *primal, *tangent;
     int number;
     bool already, nested;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(all, kwargs, "O!O!i", words, face.tensor, &primal, face.tensor, &tangent, &number))
+    if (!PyArg_ParseTupleAndKeywords(all, kwargs, "O!O!i", names, face.tensor, &primal, face.tensor, &tangent, &number))
         return NULL;
     tp_jvp_level *level = tp_jvp_level_open();
     if (!level || number != 0)
@@ -385,41 +377,39 @@ static PyObject *make_dual(PyObject *module, PyObject *all, PyObject *kwargs)
 static PyObject *unpack(PyObject *dual, int number, bool want_tangent)
 {
     tp_jvp_level *level = number == 0 ? tp_jvp_level_open() : NULL;
-    tp_tensor *tangent = NULL;
-    tp_value plain = tp_of_tensor(level ? tp_jvp_level_unwrap(level, face_tensor(dual)) : tp_tensor_ref(face_tensor(dual))), view;
-    bool ok = tp_call(tp_op_find("aten", "view_as", ""), (tp_value[]){ plain, plain }, &view);
-    ok = ok && (!level || !want_tangent || tp_jvp_level_tangent(level, face_tensor(dual), &tangent));
-    tp_value_unref(plain);
-    if (!ok)
+    tp_tensor *tangent = NULL, *t = face_tensor(dual);
+    tp_value view;
+    if (level && !tp_jvp_level_tangent(level, t, &tangent))
         return face_raise();
-    PyObject *primal = face_from_value(view), *out = primal;
-    if (want_tangent) {
-        PyObject *slope = tangent ? face_wrap(tangent) : Py_NewRef(Py_None);
-        out = primal && slope ? PyTuple_Pack(2, primal, slope) : NULL;
-        Py_XDECREF(primal);
-        Py_XDECREF(slope);
-    }
+    tp_tensor *plain = level ? tp_jvp_level_unwrap(level, t) : tp_tensor_ref(t);
+    bool ok = tp_call(tp_op_find("aten", "view_as", ""), (tp_value[]){ tp_of_tensor(plain), tp_of_tensor(plain) }, &view);
+    tp_tensor_unref(plain);
+    PyObject *slope = tangent ? face_wrap(tangent) : Py_NewRef(Py_None), *primal = ok ? face_from_value(view) : face_raise(), *out = NULL;
+    if (primal && slope)
+        out = want_tangent ? PyTuple_Pack(2, primal, slope) : Py_NewRef(primal);
+    Py_XDECREF(primal);
+    Py_XDECREF(slope);
     return out;
 }
 
 /* _unpack_dual(dual, level): (primal, tangent or None) */
 static PyObject *unpack_dual(PyObject *module, PyObject *all, PyObject *kwargs)
 {
-    static char *words[] = { "dual", "level", NULL };
+    static char *names[] = { "dual", "level", NULL };
     PyObject *dual;
     int number;
     (void)module;
-    return PyArg_ParseTupleAndKeywords(all, kwargs, "O!i", words, face.tensor, &dual, &number) ? unpack(dual, number, true) : NULL;
+    return PyArg_ParseTupleAndKeywords(all, kwargs, "O!i", names, face.tensor, &dual, &number) ? unpack(dual, number, true) : NULL;
 }
 
 /* _fw_primal(dual, level) */
 static PyObject *fw_primal(PyObject *module, PyObject *all, PyObject *kwargs)
 {
-    static char *words[] = { "self", "level", NULL };
+    static char *names[] = { "self", "level", NULL };
     PyObject *dual;
     int number;
     (void)module;
-    return PyArg_ParseTupleAndKeywords(all, kwargs, "O!i", words, face.tensor, &dual, &number) ? unpack(dual, number, false) : NULL;
+    return PyArg_ParseTupleAndKeywords(all, kwargs, "O!i", names, face.tensor, &dual, &number) ? unpack(dual, number, false) : NULL;
 }
 
 static PyMethodDef functions[] = {

@@ -78,9 +78,8 @@ static PyObject *wrapped(tp_vmap_level *l, PyObject *given, PyObject *out_dims)
 
 PyObject *face_vmap_info(tp_sym size, tp_randomness randomness)
 {
-    static const char *const words[] = { "error", "different", "same" };
     PyObject *module = face_import("_functorch.autograd_function"), *batch = module ? face_sym(size) : NULL;
-    PyObject *info = batch ? PyObject_CallMethod(module, "VmapInfo", "Os", batch, words[randomness]) : NULL;
+    PyObject *info = batch ? PyObject_CallMethod(module, "VmapInfo", "Os", batch, face_randomness_word(randomness)) : NULL;
     Py_XDECREF(module);
     Py_XDECREF(batch);
     return info;
@@ -115,7 +114,9 @@ static PyObject *by_staticmethod(tp_vmap_level *l, PyObject *cls, PyObject *inne
 
 static PyObject *by_generated(tp_vmap_level *l, PyObject *cls, PyObject *inner, PyObject *dims)
 {
-    PyObject *module = face_import("_functorch.autograd_function"), *made = module ? PyObject_CallMethod(module, "generated", "OO", cls, dims) : NULL;
+    PyObject *module = face_import("_functorch.autograd_function"), *made = NULL;
+    if (module)
+        made = PyObject_CallMethod(module, "generated", "OOs", cls, dims, face_randomness_word(tp_vmap_level_randomness(l)));
     PyObject *given = made ? apply_of(made, inner) : NULL, *front = given ? PyLong_FromLong(0) : NULL;
     PyObject *out = front ? wrapped(l, given, front) : NULL;
     Py_XDECREF(module);

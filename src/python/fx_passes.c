@@ -1,5 +1,6 @@
 /* fx_passes.c - Python's face of the algorithms over graphs: matching, splitting, partitioning (src/pass). */
 #include "base/alloc.h"
+#include "ir/draw.h"
 #include "pass/match.h"
 #include "pass/order.h"
 #include "pass/partition.h"
@@ -251,10 +252,55 @@ static PyObject *merge_equal(PyObject *module, PyObject *args)
     return ok ? PyBool_FromLong(changed) : face_raise();
 }
 
+/* ---- pictures ---- */
+typedef struct painting {
+    const char **label, **fill;     /* owned arrays by node id; borrowed texts, NULL: left out */
+} painting;
+
+static const char *box_label(const tp_node *n, void *data)
+{
+    return ((painting *)data)->label[n->id];
+}
+
+static const char *box_fill(const tp_node *n, void *data)
+{
+    return ((painting *)data)->fill[n->id];
+}
+
+/* (graph, {node: (label, colour)}): SVG as text; other nodes are left out. */
+static PyObject *draw(PyObject *module, PyObject *args)
+{
+    PyObject *graph, *boxes, *key, *value, *made = NULL;
+    Py_ssize_t at = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!O!", face.fx.graph, &graph, &PyDict_Type, &boxes))
+        return NULL;
+    tp_graph *g = fx_graph_of(graph);
+    painting p = { tp_alloc_zero((g->node_count + 1) * sizeof *p.label), tp_alloc_zero((g->node_count + 1) * sizeof *p.fill) };
+    tp_draw_host host = { box_label, box_fill, &p };
+    tp_text out = { 0 };
+    bool ok = (p.label && p.fill) || face_raise();
+    while (ok && PyDict_Next(boxes, &at, &key, &value)) {
+        const char *label, *fill;
+        ok = PyArg_ParseTuple(value, "ss", &label, &fill);
+        if (ok && fx_is_node(key) && fx_node_of(key)->graph == g) {
+            p.label[fx_node_of(key)->id] = label;
+            p.fill[fx_node_of(key)->id] = fill;
+        }
+    }
+    if (ok && (tp_graph_draw(g, &host, &out) || face_raise()))
+        made = PyUnicode_FromString(tp_text_read(&out));
+    tp_text_fini(&out);
+    tp_free(p.label);
+    tp_free(p.fill);
+    return made;
+}
+
 static PyMethodDef functions[] = {
     { "_fx_match", match, METH_VARARGS, NULL },
     { "_fx_split", split, METH_VARARGS, NULL },
     { "_fx_partition", partition, METH_VARARGS, NULL },
+    { "_fx_draw", draw, METH_VARARGS, NULL },
     { "_fx_order", order, METH_VARARGS, NULL },
     { "_fx_merge_equal", merge_equal, METH_VARARGS, NULL },
     { 0 },

@@ -88,6 +88,8 @@ static bool (*const parts[])(PyObject *module) = {
     face_vmap_init,
     face_functorch_init,
     face_forward_mode_init,
+    face_functional_init,
+    face_gradcheck_init,
     face_archive_init,
     face_pickle_init,
     face_jit_init,

@@ -7,10 +7,11 @@
 #include "python/face.h"
 #include "tensor/print.h"
 #include "trace/fake.h"
+#include "trace/jvp_level.h"
 #include "trace/level.h"
 #include "trace/vmap_level.h"
 
-enum { MOST_SUFFIXES = 6, SUFFIX_BYTES = 256 };
+enum { MOST_SUFFIXES = 7, SUFFIX_BYTES = 256 };
 
 typedef struct suffixes {
     char text[MOST_SUFFIXES][SUFFIX_BYTES];
@@ -71,6 +72,22 @@ static void collect(tp_tensor *t, suffixes *s)
         add_suffix(s, "requires_grad=True", "", "");
 }
 
+/* The tangent of a dual tensor, as it prints itself; NULL without an exception: there is none. */
+static PyObject *tangent_text(tp_tensor *t)
+{
+    tp_jvp_level *l = tp_self.transforms ? tp_jvp_level_open() : NULL;
+    tp_tensor *tangent = NULL;
+    if (!l)
+        return NULL;
+    if (!tp_jvp_level_tangent(l, t, &tangent))
+        return face_raise();
+    PyObject *o = tangent ? face_wrap(tangent) : NULL, *words = o ? PyObject_Format(o, NULL) : NULL;
+    PyObject *text = words ? PyUnicode_FromFormat("tangent=%U", words) : NULL;
+    Py_XDECREF(o);
+    Py_XDECREF(words);
+    return text;
+}
+
 static tp_print_options current_options(void)
 {
     return face.print_options_set ? face.print_options : TP_PRINT_DEFAULTS;
@@ -109,7 +126,7 @@ PyObject *face_tensor_repr(PyObject *self)
     tp_tensor *t = face_tensor(self);
     int number;
     tp_level *level = tp_level_of(t, &number);
-    if (level)
+    if (level && (void *)level != (void *)tp_jvp_level_open())      /* a dual tensor prints as it is, with its tangent */
         return wrapper_repr(t, level, number);
     tp_print_options options = current_options();
     tp_text out = { 0 };
@@ -121,6 +138,11 @@ PyObject *face_tensor_repr(PyObject *self)
         prefix = named;
     }
     collect(t, &s);
+    PyObject *tangent = tangent_text(t);
+    if (tangent && !(s.item[s.count++] = PyUnicode_AsUTF8(tangent)))
+        Py_CLEAR(tangent);
+    if (!tangent && PyErr_Occurred())
+        return NULL;
     if (!has_no_body(t)) {
         tp_tensor_print(t, &options, prefix, s.item, s.count, &out);
     } else {
@@ -131,6 +153,7 @@ PyObject *face_tensor_repr(PyObject *self)
     }
     PyObject *text = out.failed ? PyErr_NoMemory() : PyUnicode_FromStringAndSize(tp_text_read(&out), (Py_ssize_t)out.length);
     tp_text_fini(&out);
+    Py_XDECREF(tangent);
     return text;
 }
 

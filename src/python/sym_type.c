@@ -482,59 +482,42 @@ static PyGetSetDef sym_attributes[] = {
     { 0 },
 };
 
-static PyMethodDef sym_methods[] = {
-    { "__floor__", sym_floor, METH_NOARGS, NULL },     { "__ceil__", sym_ceil, METH_NOARGS, NULL },
-    { "__trunc__", sym_trunc, METH_NOARGS, NULL },     { "__round__", sym_round, METH_NOARGS, NULL },
-    { "__sym_float__", sym_to_float, METH_NOARGS, NULL }, { "__sym_max__", sym_max, METH_O, NULL },
-    { "__sym_min__", sym_min, METH_O, NULL },          { "__copy__", sym_copy, METH_NOARGS, NULL },
-    { "__deepcopy__", sym_copy, METH_O, NULL },        { "conjugate", sym_copy, METH_NOARGS, NULL },
-    { "_not", sym_not, METH_NOARGS, NULL },
-    { "_expect", sym_expect, METH_NOARGS, NULL },      { "_guard_or", sym_guard_or, METH_O, NULL },
-    { "_of_sizes", sym_of_sizes, METH_NOARGS, NULL },  { "_choose", sym_choose, METH_VARARGS, NULL },
-    { "_apply", sym_apply, METH_O, NULL },             { "_replace", sym_replace, METH_O, NULL },
-    { "_narrow", sym_narrow, METH_VARARGS, NULL },     { "_mark_size", sym_mark_size, METH_NOARGS, NULL },
-    { 0 },
-};
+#define SYM_METHODS \
+    { "__floor__", sym_floor, METH_NOARGS, NULL },     { "__ceil__", sym_ceil, METH_NOARGS, NULL }, \
+    { "__trunc__", sym_trunc, METH_NOARGS, NULL },     { "__round__", sym_round, METH_NOARGS, NULL }, \
+    { "__sym_float__", sym_to_float, METH_NOARGS, NULL }, { "__sym_max__", sym_max, METH_O, NULL }, \
+    { "__sym_min__", sym_min, METH_O, NULL },          { "__copy__", sym_copy, METH_NOARGS, NULL }, \
+    { "__deepcopy__", sym_copy, METH_O, NULL },        { "conjugate", sym_copy, METH_NOARGS, NULL }, \
+    { "_not", sym_not, METH_NOARGS, NULL }, \
+    { "_expect", sym_expect, METH_NOARGS, NULL },      { "_guard_or", sym_guard_or, METH_O, NULL }, \
+    { "_of_sizes", sym_of_sizes, METH_NOARGS, NULL },  { "_choose", sym_choose, METH_VARARGS, NULL }, \
+    { "_apply", sym_apply, METH_O, NULL },             { "_replace", sym_replace, METH_O, NULL }, \
+    { "_narrow", sym_narrow, METH_VARARGS, NULL },     { "_mark_size", sym_mark_size, METH_NOARGS, NULL }
+static PyMethodDef sym_methods[] = { SYM_METHODS, { 0 } };
+static PyMethodDef float_methods[] = { SYM_METHODS, { "is_integer", sym_is_integer, METH_NOARGS, NULL }, { 0 } };
 
-#define COMMON_SLOTS                                                                                                      \
+#define COMMON_SLOTS(METHODS)                                                                                                      \
     { Py_tp_new, sym_new }, { Py_tp_dealloc, sym_dealloc }, { Py_tp_repr, sym_repr }, { Py_tp_hash, sym_hash },           \
-        { Py_tp_richcompare, sym_compare }, { Py_tp_getset, sym_attributes }, { Py_tp_methods, sym_methods },             \
+        { Py_tp_richcompare, sym_compare }, { Py_tp_getset, sym_attributes }, { Py_tp_methods, METHODS },             \
         { Py_nb_bool, sym_bool }
 #define NUMBER_SLOTS                                                                                                      \
     { Py_nb_add, sym_add }, { Py_nb_subtract, sym_sub }, { Py_nb_multiply, sym_mul }, { Py_nb_floor_divide, sym_floordiv }, \
         { Py_nb_remainder, sym_mod }, { Py_nb_true_divide, sym_truediv }, { Py_nb_power, sym_pow }, { Py_nb_negative, sym_neg }, \
         { Py_nb_positive, sym_pos }, { Py_nb_absolute, sym_abs }, { Py_nb_int, sym_int }, { Py_nb_float, sym_float }
 
-static PyMethodDef float_methods[] = {
-    { "is_integer", sym_is_integer, METH_NOARGS, NULL },
-    { 0 },
-};
-static PyType_Slot int_slots[] = { COMMON_SLOTS, NUMBER_SLOTS, { Py_nb_index, sym_index }, { Py_nb_lshift, sym_lshift },
+static PyType_Slot int_slots[] = { COMMON_SLOTS(sym_methods), NUMBER_SLOTS, { Py_nb_index, sym_index }, { Py_nb_lshift, sym_lshift },
                                    { Py_nb_rshift, sym_rshift }, { 0, NULL } };
-static PyType_Slot float_slots[] = { COMMON_SLOTS, NUMBER_SLOTS, { 0, NULL } };
-static PyType_Slot bool_slots[] = { COMMON_SLOTS, NUMBER_SLOTS, { Py_nb_and, sym_and }, { Py_nb_or, sym_or },
+static PyType_Slot float_slots[] = { COMMON_SLOTS(float_methods), NUMBER_SLOTS, { 0, NULL } };
+static PyType_Slot bool_slots[] = { COMMON_SLOTS(sym_methods), NUMBER_SLOTS, { Py_nb_and, sym_and }, { Py_nb_or, sym_or },
                                     { Py_nb_index, sym_index }, { 0, NULL } };
 static PyType_Spec int_spec = { "SymInt", sizeof(sym_object), 0, Py_TPFLAGS_DEFAULT, int_slots };
 static PyType_Spec float_spec = { "SymFloat", sizeof(sym_object), 0, Py_TPFLAGS_DEFAULT, float_slots };
 static PyType_Spec bool_spec = { "SymBool", sizeof(sym_object), 0, Py_TPFLAGS_DEFAULT, bool_slots };
 
-static bool add_float_methods(void)
-{
-    for (PyMethodDef *m = float_methods; m->ml_name; m++) {
-        PyObject *f = PyDescr_NewMethod(face.sym_float, m);
-        if (!f || PyObject_SetAttrString((PyObject *)face.sym_float, m->ml_name, f) < 0) {
-            Py_XDECREF(f);
-            return false;
-        }
-        Py_DECREF(f);
-    }
-    return true;
-}
-
 bool face_sym_init(PyObject *module)
 {
     if (!(face.sym_int = face_make_type(module, &int_spec, NULL)) || !(face.sym_float = face_make_type(module, &float_spec, NULL)) ||
-        !(face.sym_bool = face_make_type(module, &bool_spec, NULL)) || !add_float_methods())
+        !(face.sym_bool = face_make_type(module, &bool_spec, NULL)))
         return false;
     face.sym_int->tp_name = "SymInt";       /* messages of Python's name the class without its module, as PyTorch's do */
     face.sym_float->tp_name = "SymFloat";

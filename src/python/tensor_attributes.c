@@ -1,6 +1,7 @@
 /* tensor_attributes.c - x.shape, x.dtype, x.grad and the like. */
 #include "grad/tape.h"
 #include "python/face.h"
+#include "trace/vmap_level.h"
 
 /* An attribute that Python does not override is read here; otherwise __torch_function__ is asked. */
 #define ATTRIBUTE(name)                                                             \
@@ -255,6 +256,8 @@ ATTRIBUTE(_base)
 /* ---- data: the same elements without history, with a version of their own ---- */
 ATTRIBUTE(data)
 {
+    if (tp_is_batched(t))
+        return PyErr_Format(PyExc_RuntimeError, "accessing `data` under vmap transform is not allowed");
     tp_tensor *plain = tp_tensor_alias(t);
     if (!plain)
         return face_raise();

@@ -4,6 +4,7 @@
 #include "grad/tape.h"
 #include "ops/symbolic.h"
 #include "python/face.h"
+#include "trace/jvp_level.h"
 #include "trace/vmap_level.h"
 
 #define FAST(f) ((PyCFunction)(void (*)(void))(f))
@@ -216,7 +217,7 @@ METHOD(requires_grad_)
         return NULL;
     }
     bool wanted = on != Py_False;
-    if (tp_self.transforms)
+    if (tp_inside_transform())
         return PyErr_Format(PyExc_RuntimeError, "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* APIs) "
                             "inside of a function being transformed by a functorch transform. This is unsupported, please attempt to use the functorch "
                             "transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside of a function being transformed instead.");

@@ -6,6 +6,7 @@
 #include "python/transforms.h"
 
 #include "grad/tape.h"
+#include "trace/copy_views.h"
 #include "trace/functional.h"
 #include "trace/grad_level.h"
 #include "trace/vmap_level.h"
@@ -404,6 +405,26 @@ PyObject *face_call_function(const char *name, PyObject *args, PyObject *kwargs)
     return out;
 }
 
+PyObject *face_invoke(PyObject *self, const char *name, PyObject *args)
+{
+    PyObject *bound = self && args ? PyObject_GetAttrString(self, name) : NULL, *out = bound ? PyObject_CallObject(bound, args) : NULL;
+    Py_XDECREF(bound);
+    Py_XDECREF(args);
+    return out;
+}
+
+PyObject *face_unit_vector(PyObject *x, int64_t k, PyObject *number)
+{
+    PyObject *flat = face_invoke(x, "new_zeros", Py_BuildValue("(L)", (long long)face_tensor(x)->numel));
+    PyObject *place = flat ? face_invoke(flat, "select", Py_BuildValue("(iL)", 0, (long long)k)) : NULL;
+    PyObject *done = place ? face_invoke(place, "fill_", Py_BuildValue("(O)", number)) : NULL;
+    PyObject *out = done ? face_invoke(flat, "view", Py_BuildValue("(N)", face_size(face_tensor(x)->ndim, face_tensor(x)->size))) : NULL;
+    Py_XDECREF(flat);
+    Py_XDECREF(place);
+    Py_XDECREF(done);
+    return out;
+}
+
 /* Rows low to high of the identity over the elements of all outputs, as far as they are about this one, which begins at
  * `start`: a batch of cotangents for it. */
 static PyObject *basis_of(PyObject *output, Py_ssize_t start, Py_ssize_t low, Py_ssize_t high)
@@ -558,6 +579,24 @@ static PyObject *func_jacrev(PyObject *module, PyObject *all)
 static tp_tensor *functional_wrap(void *user, tp_tensor *t) { return tp_functional_wrap(user, t); }
 static tp_tensor *functional_value(void *user, tp_tensor *t) { return tp_functional_value(user, t); }
 
+/* t_ and the like: the input takes the sizes that its face has at the end, as PyTorch's graphs do it. */
+static PyObject *shaped_as(PyObject *to, PyObject *value)
+{
+    const tp_tensor *old = face_tensor(to), *now = face_tensor(value);
+    bool same = old->ndim == now->ndim;
+    for (int i = 0; same && i < now->ndim; i++)
+        same = old->size[i] == now->size[i];
+    if (same)
+        return Py_NewRef(to);
+    PyObject *sizes = PyObject_GetAttrString(value, "shape"), *strides = sizes ? PyObject_CallMethod(value, "stride", NULL) : NULL, *made = NULL;
+    if (strides)
+        made = old->numel == now->numel ? face_call_method("as_strided_", to, (PyObject *[]){ sizes, strides }, 2)
+                                        : face_call_method("resize_", to, &sizes, 1);
+    Py_XDECREF(sizes);
+    Py_XDECREF(strides);
+    return made;
+}
+
 /* Inputs that were written get their new values at the end. */
 static bool write_back(tp_functional *f, PyObject *plain, PyObject *wrapped)
 {
@@ -566,10 +605,13 @@ static bool write_back(tp_functional *f, PyObject *plain, PyObject *wrapped)
     bool ok = b != NULL;
     for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(inputs); i++) {
         PyObject *to = PyList_GET_ITEM(inputs, i), *from = PyList_GET_ITEM(faces, i);
-        if (!face_is_tensor(to) || !tp_functional_changes_of(f, face_tensor(from)).data)
+        tp_functional_changes changes = face_is_tensor(to) ? tp_functional_changes_of(f, face_tensor(from)) : (tp_functional_changes){ 0 };
+        if (!changes.data && !changes.metadata)
             continue;
         PyObject *value = face_wrap_or_raise(tp_functional_value(f, face_tensor(from)));
-        PyObject *done = value ? face_call_method("copy_", to, &value, 1) : NULL;
+        PyObject *shaped = value ? shaped_as(to, value) : NULL;
+        PyObject *done = shaped ? face_call_method("copy_", shaped, &value, 1) : NULL;
+        Py_XDECREF(shaped);
         ok = done != NULL;
         Py_XDECREF(value);
         Py_XDECREF(done);
@@ -581,17 +623,21 @@ static bool write_back(tp_functional *f, PyObject *plain, PyObject *wrapped)
     return ok;
 }
 
-/* _func_functionalize(function, args, kwargs) */
+/* _func_functionalize(function, args, kwargs, copy_views) */
 static PyObject *func_functionalize(PyObject *module, PyObject *all)
 {
     PyObject *function, *args, *kwargs, *out = NULL;
+    int copies;
+    tp_mount copying;
     (void)module;
-    if (!PyArg_ParseTuple(all, "OO!O!", &function, &PyTuple_Type, &args, &PyDict_Type, &kwargs))
+    if (!PyArg_ParseTuple(all, "OO!O!p", &function, &PyTuple_Type, &args, &PyDict_Type, &kwargs, &copies))
         return NULL;
     tp_functional *f = tp_functional_new();
     if (!f)
         return face_raise();
     PyObject *plain = Py_BuildValue("(OO)", args, kwargs), *wrapped = plain ? face_map_tensors(plain, functional_wrap, f, NULL) : NULL, *given = NULL;
+    if (copies)
+        tp_copy_views_enter(&copying);
     if (wrapped) {
         tp_functional_enter(f, TP_LAYER_TRANSFORM);
         given = PyObject_Call(function, PyTuple_GET_ITEM(wrapped, 0), PyTuple_GET_ITEM(wrapped, 1));
@@ -599,6 +645,8 @@ static PyObject *func_functionalize(PyObject *module, PyObject *all)
     }
     if (given && write_back(f, plain, wrapped))
         out = face_map_tensors(given, functional_value, f, NULL);
+    if (copies)
+        tp_copy_views_leave(&copying);
     Py_XDECREF(given);
     Py_XDECREF(wrapped);
     Py_XDECREF(plain);

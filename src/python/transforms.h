@@ -17,5 +17,9 @@ PyObject *face_replaced_arguments(PyObject *args, PyObject *argnums, PyObject *b
 bool face_split_aux(PyObject *given, bool has_aux, const char *who, PyObject **output, PyObject **aux);
 /* torch.NAME(*args, **kwargs); takes `args`, which may be NULL after an exception. */
 PyObject *face_call_function(const char *name, PyObject *args, PyObject *kwargs);
+/* self.NAME(*args); takes `args`; NULL also when self or args are NULL. */
+PyObject *face_invoke(PyObject *self, const char *name, PyObject *args);
+/* The k-th unit vector in the sizes and type of a tensor, times a number. */
+PyObject *face_unit_vector(PyObject *like, int64_t k, PyObject *number);
 
 #endif

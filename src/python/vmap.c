@@ -311,11 +311,17 @@ static PyObject *run_chunks(const mapping *m, int64_t length, PyObject **out_spe
 }
 
 /* ---- the call ---- */
+static const char *const randomness_words[] = { "error", "different", "same" };
+
+const char *face_randomness_word(tp_randomness randomness)
+{
+    return randomness_words[randomness];
+}
+
 bool face_randomness_read(const char *word, tp_randomness *out)
 {
-    static const char *const words[] = { "error", "different", "same" };
     for (int i = 0; i < 3; i++)
-        if (strcmp(word, words[i]) == 0) {
+        if (strcmp(word, randomness_words[i]) == 0) {
             *out = (tp_randomness)i;
             return true;
         }

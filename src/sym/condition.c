@@ -94,6 +94,8 @@ tp_answer tp_sym_sign_known(tp_compare how, tp_sym a, tp_sym b)
     /* Nothing is above 2**63 - 1, the open end of a slice, and no size reaches it. */
     if (how != TP_EQ && rb.low == INT64_MAX && !tp_sym_has_unbacked(a))
         return TP_YES;
+    if (how == TP_LT && (has_argument(a, KIND_max, b) || has_argument(b, KIND_min, a)))
+        return TP_NO;
     if (how != TP_EQ && (has_argument(a, KIND_min, b) || has_argument(b, KIND_max, a)))
         return how == TP_LE ? TP_YES : TP_UNKNOWN;
     tp_shape_env *env = sym_deeper(sym_env(a), sym_env(b));

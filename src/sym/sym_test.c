@@ -172,6 +172,8 @@ static const row conditions[] = {
     { "s0 < 5", "s0 < 5" },
     { "s0 > 5", "s0 > 5" },
     { "s0 < 2", "False" },
+    { "s0 > Max(s0, s1)", "False" },
+    { "Min(s0, s1) <= s1", "True" },
     { "s0 >= 2", "True" },
     { "Eq(s0 + s1, s1)", "False" },
     { "Eq(2*s0, 7)", "False" },

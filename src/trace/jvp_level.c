@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "gen/ops.h"
+#include "grad/tape.h"
 #include "ops/scope.h"
 #include "ops/symbolic.h"
 #include "trace/level.h"
@@ -75,10 +76,25 @@ static tp_value tangent_of(tp_scope *s, const tp_level *l, tp_wrapped *w)
     return w->tangent ? tp_of_tensor(w->tangent) : tp_none();
 }
 
+/* The tensor that a plain tensor is a view of, as autograd remembers it. */
+static tp_tensor *plain_base(const tp_tensor *t)
+{
+    tp_tensor *base = t->autograd ? t->autograd->view_base : NULL;
+    return base && base->dtype == t->dtype ? base : NULL;
+}
+
+/* The wrapper whose tangent t has its part of, may be NULL: also of a view made before its base became one. */
+static const tp_wrapped *base_of(const tp_level *l, const tp_tensor *t)
+{
+    const tp_wrapped *w = tp_wrapped_at(l, t);
+    const tp_tensor *base = w ? w->base : plain_base(t);
+    return base ? tp_wrapped_at(l, base) : NULL;
+}
+
 static bool has_tangent(const tp_level *l, const tp_tensor *t)
 {
-    const tp_wrapped *w = tp_wrapped_at(l, t), *base = w && w->base ? tp_wrapped_at(l, w->base) : NULL;
-    return w && (w->tangent || (base && base->tangent));
+    const tp_wrapped *w = tp_wrapped_at(l, t), *base = base_of(l, t);
+    return (w && w->tangent) || (base && base->tangent);
 }
 
 static void write_tangent(tp_scope *s, const tp_level *l, tp_wrapped *w, tp_value tangent)
@@ -153,7 +169,7 @@ static bool flows_into(const tp_jvp_level *j, const tp_op *op, const tp_value *a
 static bool meets_wrapper(const tp_level *l, tp_value v)
 {
     if (v.tag == TP_TENSOR)
-        return tp_wrapped_at(l, v.tensor);
+        return tp_wrapped_at(l, v.tensor) || base_of(l, v.tensor);
     for (uint32_t i = 0; v.tag == TP_LIST && i < v.list->count; i++)
         if (meets_wrapper(l, v.list->item[i]))
             return true;
@@ -178,15 +194,39 @@ static tp_tensor *wrap(const tp_level *l, tp_tensor *t)
     return face ? tp_level_wrap(l, face, t, NULL) : NULL;
 }
 
-/* A tensor written with a tangent becomes a wrapper where it stands; its views of before do not see it. */
+/* In an open level: a tensor written with a tangent becomes a wrapper where it stands, and so does what it is a view of. */
 static bool convert(const tp_level *l, tp_tensor *t)
 {
+    tp_tensor *base = plain_base(t);
+    if (tp_wrapped_at(l, t))
+        return true;
+    if (base && !convert(l, base))
+        return false;
+    tp_edge edge = { NULL, 0 };
     tp_tensor *inner = tp_tensor_alias(t);
-    bool ok = inner && tp_level_wrap(l, tp_tensor_ref(t), inner, NULL);
+    bool ok = inner && tp_gradient_edge(t, &edge) && (!edge.node || tp_set_history(inner, edge.node, edge.slot)) &&
+              tp_level_wrap(l, tp_tensor_ref(t), inner, NULL);
+    tp_grad_node_unref(edge.node);
+    if (ok && base)
+        tp_wrapped_at(l, t)->base = tp_tensor_ref(base);
     if (ok)
         tp_tensor_unref(t);
     tp_tensor_unref(inner);
     return ok;
+}
+
+/* Before a call: what is about to be written with a tangent, and views whose base has become a wrapper. */
+static bool convert_arguments(const tp_level *l, const tp_op *op, const tp_value *arg, bool flows)
+{
+    for (int i = 0; i < op->arg_count; i++) {
+        uint32_t count = arg[i].tag == TP_LIST ? arg[i].list->count : 1;
+        for (uint32_t k = 0; k < count; k++) {
+            tp_value v = arg[i].tag == TP_LIST ? arg[i].list->item[k] : arg[i];
+            if (v.tag == TP_TENSOR && ((flows && op->arg[i].written) || base_of(l, v.tensor)) && !convert(l, v.tensor))
+                return false;
+        }
+    }
+    return true;
 }
 
 /* A view follows the tangent of what it looks into. */
@@ -222,6 +262,10 @@ static bool give(tp_scope *s, const tp_level *l, const tp_op *op, const tp_value
             link_view(l, op, face, w);
         if (tangent.tag != TP_TENSOR || !tp_dtype_is_inexact((tp_dtype)mine->dtype))
             return true;
+        if (tp_dtype_is_complex((tp_dtype)tangent.tensor->dtype) && !tp_dtype_is_complex((tp_dtype)mine->dtype))
+            tangent = tp_rule_call(s, &tp_op_real, 1, &tangent);        /* abs, norms: what the formula makes of a complex direction */
+        if (s->failed)
+            return false;
         if (at >= 0 && op->kind == TP_LIKE_VIEW)        /* x.t_(): the tangent is turned too */
             put_tangent(s, w, tangent);
         else if (at >= 0 && op->arg[at].written)
@@ -275,11 +319,8 @@ static bool level_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_val
         return tp_level_open(l, op, arg, result);
     if (flows && !op->jvp)
         return refuse(op);
-    for (int i = 0; i < op->arg_count && !j->closed; i++)
-        if (flows && op->arg[i].written && arg[i].tag == TP_TENSOR && !tp_wrapped_at(l, arg[i].tensor) && !convert(l, arg[i].tensor))
-            return false;
     if (!j->closed)
-        return tp_level_tape(l, below, op, arg, result);
+        return convert_arguments(l, op, arg, flows) && tp_level_tape(l, below, op, arg, result);
     tp_value faces[TP_LEVEL_MOST_ARGS];
     if (!tp_level_check_written(l, op, arg) || !tp_level_map_values(l, wrap, arg, op->arg_count, faces))
         return false;
@@ -328,6 +369,12 @@ tp_jvp_level *tp_jvp_level_open(void)
         if (m->call == level_call && !((tp_jvp_level *)(void *)m)->closed)
             return (tp_jvp_level *)(void *)m;
     return NULL;
+}
+
+bool tp_inside_transform(void)
+{
+    tp_jvp_level *open = tp_jvp_level_open();
+    return open ? tp_self.transforms != &open->level.mount || open->level.mount.outer : tp_self.transforms != NULL;
 }
 
 bool tp_jvp_level_pause(tp_jvp_level *j, bool paused)
@@ -425,9 +472,12 @@ tp_tensor *tp_jvp_level_unwrap(const tp_jvp_level *j, tp_tensor *t)
     return tp_level_unwrap(&j->level, t);
 }
 
-bool tp_jvp_level_tangent(tp_jvp_level *j, const tp_tensor *t, tp_tensor **tangent)
+bool tp_jvp_level_tangent(tp_jvp_level *j, tp_tensor *t, tp_tensor **tangent)
 {
     tp_scope s;
+    *tangent = NULL;
+    if (base_of(&j->level, t) && !convert(&j->level, t))
+        return false;
     tp_wrapped *w = tp_wrapped_at(&j->level, t);
     aside a = step_under(j);
     tp_scope_start(&s);
@@ -439,7 +489,7 @@ bool tp_jvp_level_tangent(tp_jvp_level *j, const tp_tensor *t, tp_tensor **tange
 bool tp_jvp_level_set_tangent(tp_jvp_level *j, tp_tensor *t, tp_tensor *tangent)
 {
     tp_scope s;
-    if (!fits(t, tangent) || (!tp_wrapped_at(&j->level, t) && !convert(&j->level, t)))
+    if (!fits(t, tangent) || !convert(&j->level, t))
         return false;
     aside a = step_under(j);
     tp_scope_start(&s);

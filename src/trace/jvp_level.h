@@ -24,6 +24,7 @@ TP_API void tp_jvp_level_leave(tp_jvp_level *l);
 /* The innermost level that is entered and for which t has a tangent; NULL: none. */
 TP_API tp_jvp_level *tp_jvp_level_of(const tp_tensor *t);
 TP_API tp_jvp_level *tp_jvp_level_open(void);                   /* the open level that is entered; NULL: none */
+TP_API bool tp_inside_transform(void);                          /* of torch.func: an open level is none */
 /* Makes no tangents while it is paused; gives what it was before. */
 TP_API bool tp_jvp_level_pause(tp_jvp_level *l, bool paused);
 
@@ -33,7 +34,7 @@ TP_API TP_CHECK tp_tensor *tp_jvp_level_wrap(tp_jvp_level *l, tp_tensor *primal,
 TP_API TP_CHECK tp_tensor *tp_jvp_level_dual(tp_jvp_level *l, tp_tensor *primal, tp_tensor *tangent);
 TP_API tp_tensor *tp_jvp_level_unwrap(const tp_jvp_level *l, tp_tensor *t);     /* counted; itself when it is no wrapper of this level */
 /* The tangent of t, counted; NULL when it has none. */
-TP_API TP_CHECK bool tp_jvp_level_tangent(tp_jvp_level *l, const tp_tensor *t, tp_tensor **tangent);
+TP_API TP_CHECK bool tp_jvp_level_tangent(tp_jvp_level *l, tp_tensor *t, tp_tensor **tangent);
 /* t, made a wrapper where it is none, has this tangent from now on; in its own memory where it had one before. */
 TP_API TP_CHECK bool tp_jvp_level_set_tangent(tp_jvp_level *l, tp_tensor *t, tp_tensor *tangent);
 

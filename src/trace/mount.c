@@ -38,7 +38,7 @@ static bool hand_to(tp_layer_id layer, const tp_op *op, const tp_value *arg, tp_
 
 bool tp_mount_next(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result)
 {
-    if (m->layer == TP_LAYER_TRANSFORM && m->outer)
+    if (m->layer == TP_LAYER_TRANSFORM && (m->outer || (tp_self.tracer[0] && (tp_self.allowed & TP_LAYER_BIT(TP_LAYER_TRACE_P)))))
         return tp_call(op, arg, result);
     if (m->passes && m->outer)
         return hand_to((tp_layer_id)m->layer, op, arg, result);
@@ -80,7 +80,15 @@ static bool hand_to(tp_layer_id layer, const tp_op *op, const tp_value *arg, tp_
     return ok;
 }
 
-static bool at_p(const tp_op *op, const tp_value *arg, tp_value *result) { return hand_to(TP_LAYER_TRACE_P, op, arg, result); }
+/* A tracer at P knows nothing of wrappers: levels have the call first, and what they make of it comes to the tracer. */
+static bool at_p(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    if (!tp_self.transforms)
+        return hand_to(TP_LAYER_TRACE_P, op, arg, result);
+    tp_self.allowed |= TP_LAYER_BIT(TP_LAYER_TRACE_P);
+    return hand_to(TP_LAYER_TRANSFORM, op, arg, result);
+}
+
 static bool at_r(const tp_op *op, const tp_value *arg, tp_value *result) { return hand_to(TP_LAYER_TRACE_R, op, arg, result); }
 static bool at_jit(const tp_op *op, const tp_value *arg, tp_value *result) { return hand_to(TP_LAYER_JIT, op, arg, result); }
 static bool at_transform(const tp_op *op, const tp_value *arg, tp_value *result) { return hand_to(TP_LAYER_TRANSFORM, op, arg, result); }

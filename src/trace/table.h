@@ -39,7 +39,7 @@ void tp_outcome_fini(tp_outcome *o);
 bool tp_same_numbers(const tp_tensor *a, const tp_tensor *b, double tolerance, char why[256]);
 
 typedef void tp_table_check(tp_tally *t, const tp_sample_style *style);
-tp_table_check tp_check_fake, tp_check_symbolic, tp_check_gradient, tp_check_vmap;
+tp_table_check tp_check_fake, tp_check_symbolic, tp_check_gradient, tp_check_vmap, tp_check_recorded, tp_check_functionalised;
 tp_table_check tp_check_backward;       /* runs backward and compares with in place, without differences */
 tp_table_check tp_check_tangent, tp_check_forward;      /* the same of forward mode */
 

@@ -6,6 +6,7 @@
  * gradients  formulas agree with differences (table_gradient.c)
  * tangents   forward mode agrees with differences and with gradients (table_jvp.c)
  * bits       instruction sets and thread counts give equal bits
+ * recorded, functionalised   the graph of a call gives what the call gives (table_record.c)
  * openings   an op that has both a kernel and a decomposition gets close values from them
  * vmap       a call over batches gives what calls on the members give (table_vmap.c)
  * sweep      all of this cleans up when any one allocation fails */
@@ -43,21 +44,28 @@ static const struct known { const char *kind, *op, *reason; } known[] = {
     { "gradients", "aten::log_sigmoid_backward", "the buffer is a function of self" },
     { "gradients", "aten::linalg_qr", "not without Q, nor for all of a tall one's columns" },
     { "gradients", "aten::qr", "not for all of a tall one's columns" },
+    { "recorded", "aten::corrcoef", "looks whether its weights are negative: data" },
+    { "recorded", "aten::cov", "looks whether its weights are negative: data" },
+    { "recorded", "aten::one_hot", "the number of classes is data" },
     { "tangents", "aten::_cdist_forward", "PyTorch has no rule either" },
     { "tangents", "aten::_embedding_bag", "PyTorch has no rule either" },
     { "tangents", "aten::_pdist_forward", "PyTorch has no rule either" },
     { "tangents", "aten::_scaled_dot_product_flash_attention_for_cpu", "PyTorch has no rule either" },
     { "tangents", "aten::_weight_norm_interface", "by design no gradient flows from the norms" },
+    { "tangents", "aten::as_strided_scatter", "PyTorch's gradient of what is overwritten is not zero" },
     { "tangents", "aten::cdist", "PyTorch has no rule either" },
     { "tangents", "aten::cholesky", "PyTorch has no rule either" },
     { "tangents", "aten::cholesky_inverse", "one triangle is read" },
     { "tangents", "aten::cholesky_solve", "one triangle is read" },
+    { "tangents", "aten::ctc_loss.IntList", "PyTorch has no rule either" },
     { "tangents", "aten::embedding", "by design the row of padding_idx gets no gradient" },
     { "tangents", "aten::geqrf", "PyTorch has no rule either" },
     { "tangents", "aten::grid_sampler", "PyTorch has no rule either" },
     { "tangents", "aten::grid_sampler_2d", "PyTorch has no rule either" },
     { "tangents", "aten::grid_sampler_3d", "PyTorch has no rule either" },
     { "tangents", "aten::index_reduce_", "PyTorch has no rule either" },
+    { "tangents", "aten::ldexp.Tensor", "PyTorch's gradient is a power of integers" },
+    { "tangents", "aten::log_sigmoid_backward", "the buffer is taken for what self makes it" },
     { "tangents", "aten::linalg_cholesky", "one triangle is read" },
     { "tangents", "aten::linalg_cholesky_ex", "one triangle is read" },
     { "tangents", "aten::linalg_eigvalsh", "one triangle is read" },
@@ -532,7 +540,7 @@ TP_TEST(gradients_agree_with_differences)
 
 TP_TEST(tangents_agree_with_gradients)
 {
-    static const tp_sample_style f64 = { TP_f64, TP_SAMPLE_PLAIN, 1, 0, 0 };
+    static const tp_sample_style f64 = { .dtype = TP_f64, .layout = TP_SAMPLE_PLAIN, .grow = 1 };
     run_table("tangents", tp_check_tangent, &f64, 1);
 }
 
@@ -540,6 +548,12 @@ TP_TEST(bits_do_not_depend_on_the_machine)
 {
     run_table("bits", check_bits, layouts, TP_COUNT(layouts));
     run_table("bits", check_bits_grown, &TP_STYLE_PLAIN, 1);
+}
+
+TP_TEST(graphs_give_what_calls_give)
+{
+    run_table("recorded", tp_check_recorded, layouts, 2);
+    run_table("functionalised", tp_check_functionalised, layouts, 2);
 }
 
 TP_TEST(openings_agree_with_kernels)
@@ -564,7 +578,7 @@ static int count_loops(void)
 
 TP_TEST(batches_agree_with_their_members)
 {
-    static const tp_sample_style styles[] = { { TP_DTYPE_NONE, TP_SAMPLE_PLAIN, 1, 0, 0 }, { TP_f64, TP_SAMPLE_TRANSPOSED, 1, 0, 0 } };
+    static const tp_sample_style styles[] = { { .dtype = TP_DTYPE_NONE, .layout = TP_SAMPLE_PLAIN, .grow = 1 }, { .dtype = TP_f64, .layout = TP_SAMPLE_TRANSPOSED, .grow = 1 } };
     run_table("vmap", tp_check_vmap, styles, TP_COUNT(styles));
     printf("# %d ops are called for each member\n", count_loops());
 }
@@ -579,11 +593,13 @@ static void check_everything(void *tally)
     tp_check_backward(t, &f64);
     tp_check_forward(t, &f64);
     check_opening(t, &f64);
+    tp_check_recorded(t, &f64);
+    tp_check_functionalised(t, &f64);
     tp_check_vmap(t, &f64);
     tp_error_clear();
 }
 
-/* First and last sample of each op: call, fake, expressions, variants, gradient and opening, wherever memory runs out. */
+/* First and last sample of each op: call, fake, expressions, variants, gradient, opening and graphs, wherever memory runs out. */
 TP_TEST(every_op_cleans_up)
 {
     const char *only = getenv("TAPER_TEST_OP");
@@ -602,4 +618,4 @@ TP_TEST(every_op_cleans_up)
 TP_TEST_MAIN(TP_IN_PARTS(fake_results_are_like_real_ones), TP_IN_PARTS(expressions_hold_at_other_sizes),
              TP_IN_PARTS(variants_compute_what_the_op_does), TP_IN_PARTS(gradients_agree_with_differences),
              TP_IN_PARTS(tangents_agree_with_gradients), TP_IN_PARTS(bits_do_not_depend_on_the_machine),
-             TP_IN_PARTS(openings_agree_with_kernels), TP_IN_PARTS(batches_agree_with_their_members), TP_IN_PARTS(every_op_cleans_up))
+             TP_IN_PARTS(graphs_give_what_calls_give), TP_IN_PARTS(openings_agree_with_kernels), TP_IN_PARTS(batches_agree_with_their_members), TP_IN_PARTS(every_op_cleans_up))

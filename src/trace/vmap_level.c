@@ -132,7 +132,7 @@ static bool wrap_results(const tp_level *l, const tp_op *op, const tp_value *arg
     return true;
 }
 
-/* ---- writes ---- */
+/* ---- writes, and what is refused ---- */
 
 /* squeeze_ and the like: the wrapper comes to stand for another view of its batch. */
 static bool change_view(const tp_level *l, const tp_op *op, const tp_value *arg, tp_value *inner, uint64_t batched, tp_sym size, tp_value *result)
@@ -158,18 +158,17 @@ static bool change_view(const tp_level *l, const tp_op *op, const tp_value *arg,
     return true;
 }
 
-static bool check_written(const tp_op *op, const tp_value *arg, const tp_level *l, uint64_t batched)
+static bool check_call(const tp_op *op, const tp_value *arg, const tp_level *l, uint64_t batched)
 {
     char name[128];
-    uint64_t written = 0;
-    if (op->variant == TP_OUT)
+    if (op->variant == TP_OUT || (op->kind == TP_LIKE_VIEW && !op->vmap))       /* a copy would be no view */
         return tp_fail(TP_ERR_RUNTIME, "Batching rule not implemented for %s; the fallback path doesn't work on out= or view ops.",
                        tp_op_full_name(op, name));
-    for (int i = 0; i < op->arg_count; i++)
-        written |= (uint64_t)op->arg[i].written << i;
+    if (op->kind == TP_LIKE_METADATA)
+        return tp_fail(TP_ERR_RUNTIME, "Batching rule not implemented for %s. We could not generate a fallback.", tp_op_full_name(op, name));
     for (int i = 0; i < op->arg_count; i++) {
-        bool plain = (written >> i & 1) && arg[i].tag != TP_NONE && !(batched >> i & 1);
-        for (uint32_t k = 0; (written >> i & 1) && k < tp_length(arg[i]); k++)
+        bool plain = op->arg[i].written && arg[i].tag != TP_NONE && !(batched >> i & 1);
+        for (uint32_t k = 0; op->arg[i].written && k < tp_length(arg[i]); k++)
             plain |= !has_wrapper(l, arg[i].list->item[k]);
         if (plain)
             return tp_vmap_refuse_write(op);
@@ -211,7 +210,7 @@ static bool level_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_val
         return tp_mount_next(m, op, arg, result);
     if (!op->vmap && op->open && op->variant == TP_FUNCTIONAL)
         return tp_level_open(&l->level, op, arg, result);
-    if (!check_written(op, arg, &l->level, batched) || !unwrap_arguments(&l->level, op, arg, batched, inner))
+    if (!check_call(op, arg, &l->level, batched) || !unwrap_arguments(&l->level, op, arg, batched, inner))
         return false;
     bool view = op->kind == TP_LIKE_VIEW && op->variant == TP_INPLACE;
     tp_vmap_fn *rule = op->vmap ? op->vmap : tp_vmap_loop;

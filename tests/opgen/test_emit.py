@@ -183,3 +183,20 @@ def test_an_argument_called_g_is_still_reached(generate):
     c = generate(mul + "op f(Tensor v, Tensor g) -> Tensor\n    like opaque\n    result = tensor(v.dtype, v.sizes())\n    kernel tp_k_f\n"
                  "    grad v = mul.Tensor(g, arg.g)\n")
     assert "{ TP_SAVE_ARG, 1, " in c and "{ TP_SAVE_ARG, 0, " not in c
+
+
+def test_forward_rules_of_kinds(generate):
+    formulas = "    grad self = mul.Tensor(g, self)\n"
+    mul = SIN[SIN.index("op mul"):]
+    diagonal = generate(mul + "op f(Tensor self) -> Tensor\n    like pointwise float\n    expr self\n" + formulas)
+    assert ".jvp = tp_jvp_diagonal" in diagonal
+    assert ".jvp = tp_jvp_zero" in generate("op f(Tensor self) -> Tensor\n    like opaque\n    result = tensor(self.dtype, self.sizes())\n    kernel tp_k_f\n"
+                                            "    grad self = zero\nop zeros_like(Tensor self) -> Tensor\n    like opaque\n"
+                                            "    result = tensor(self.dtype, self.sizes())\n    kernel tp_k_zeros\n")
+    opaque = "op f(Tensor self, Tensor other, Scalar value) -> Tensor\n    like opaque\n    result = tensor(self.dtype, self.sizes())\n    kernel tp_k_f\n"
+    both = opaque + "    grad self = g\n    grad other = g\n"
+    assert ".jvp" not in generate(both)
+    assert ".jvp = tp_jvp_linear," in generate(both + "    jvp = linear\n")
+    assert "tp_jvp_linear_in(op, 0x5, arg, tangent, out)" in generate(both + "    jvp = linear(self, value)\n")
+    assert "tp_jvp_product(op, 0x3, arg, tangent, out)" in generate(both + "    jvp = product(self, other)\n")
+    assert ".jvp = tp_j_transposed" in generate(both + "    jvp = transposed\n")

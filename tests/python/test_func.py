@@ -133,7 +133,6 @@ def test_functional_call():
     assert m.weight.shape == (1, 2)
 
 
-
 def test_functional_call_of_shared_tensors_and_what_it_leaves():
     tied = taper.nn.Sequential(taper.nn.Linear(2, 2, bias=False), taper.nn.Linear(2, 2, bias=False))
     tied[1].weight = tied[0].weight

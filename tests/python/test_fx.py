@@ -315,7 +315,6 @@ def test_iteration_survives_changes():
     (lambda g, x, a, b: (setattr(b, "name", "relu"), g.lint()), RuntimeError, "Node redefined name relu!"),
     (lambda g, x, a, b: fx.GraphModule(3, g), RuntimeError, "Unsupported type 3 passed for root!"),
     (lambda g, x, a, b: (setattr(a, "op", "get_attr"), g.python_code("self")), ValueError, "its target is not of that kind"),
-    (lambda g, x, a, b: a.normalized_arguments(None), NotImplementedError, "normalized_arguments"),
 ])
 def test_mistakes(act, error, words):
     with pytest.raises(error) as caught:
@@ -709,3 +708,19 @@ def test_a_module_may_wrap_its_call():
             return sum(args) + k
     module = Wrapped()
     assert module() == 1 and module(1, 2) == 4 and module(*range(20), k=5) == sum(range(20)) + 6
+
+
+def test_drawings():
+    import xml.dom.minidom
+    from taper.fx.passes.graph_drawer import FxGraphDrawer
+    module = fx.symbolic_trace(Block())
+    dot = FxGraphDrawer(module, "block").get_dot_graph()
+    text = dot.to_string()
+    assert text.startswith("digraph block {\nrankdir=TB;\n") and text.endswith("}\n") and "layers_0 -> layers_1;" in text
+    assert 'x [label="{name=%x|op_code=placeholder\\n|target=x\\n|num_users=1\\n}", shape=record, fillcolor="AliceBlue"' in text
+    assert '"layers.0.weight" -> layers_0;' in text
+    picture = xml.dom.minidom.parseString(dot.create_svg())
+    assert len(picture.getElementsByTagName("rect")) == len(module.graph.nodes)
+    assert len(picture.getElementsByTagName("line")) == sum(len(node.all_input_nodes) for node in module.graph.nodes)
+    with pytest.raises(RuntimeError, match="requires the pydot package"):
+        dot.write_png("block.png")

@@ -26,6 +26,7 @@ def test_names_are_pytorchs():
 def test_what_entries_say():
     add, gcd, relu = BY_NAME["add"], BY_NAME["gcd"], BY_NAME["nn.functional.relu"]
     assert len(add.dtypes) == 12 and gcd.dtypes == {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+    assert add.supports_forward_ad and not gcd.supports_forward_ad and not BY_NAME["nn.functional.one_hot"].supports_forward_ad
     assert add.supports_autograd and not gcd.supports_autograd and add.supports_out and torch.complex64 in add.supported_backward_dtypes("cpu")
     assert add.method_variant is torch.Tensor.add and add.inplace_variant is torch.Tensor.add_ and relu.get_op()(torch.tensor(-1.0)) == 0
 

@@ -43,6 +43,19 @@ CASES = {
     "0-d members": (lambda s, a: s * a, taper.tensor([1.0, 2, 3], dtype=taper.float64), X),
     "gradients": (grad(lambda a: (a.tanh() @ W.t()).sum()), X),
     "gradients of layers": (grad(lambda a: F.layer_norm(a, (5,)).sin().sum() + F.conv1d(a[None], X[0][None, :, :2]).sin().sum()), X),
+    "gradients of groups": (grad(lambda a, v: F.group_norm(a[None], 2, v[:4], v[:4]).sin().sum(), (0, 1)), X, V),
+    "gradients of channels": (grad(lambda a, v: F.batch_norm(a, None, None, v, v, training=True).sin().sum(), (0, 1)), X, V),
+    "gradients of rows": (grad(lambda a, v: F.layer_norm(a, (5,), v, v).sin().sum(), (0, 1)), X, V),
+    "gradients of tables": (grad(lambda a, i: F.embedding(i, a).sin().sum()), X, I),
+    "gradients of convolutions": (grad(lambda a, w: F.conv1d(a[None], w[None, :, :2], w[0, :1], padding=1).sin().sum(), (0, 1)), X, X),
+    "gradients of attention": (grad(lambda a: F.scaled_dot_product_attention(a[None, None], a[None, None], a[None, None]).sin().sum()), X),
+    "gradients of losses": (grad(lambda a, i: F.cross_entropy(a[:2], i) + F.nll_loss(a[2:], i, reduction="sum") + F.cross_entropy(a[0], i[0])), X, I),
+    "gradients of indices": (grad(lambda a, i: (a[i].sin() * 2).sum() + a[:, i].cos().sum() + a[i, i].sum()), X, I),
+    "gradients of pooling": (grad(lambda a: F.max_pool1d(a, 2).sin().sum() + F.avg_pool1d(a, 2).sin().sum()), X),
+    "gradients of sizes": (grad(lambda a: F.interpolate(a[None], scale_factor=2.0).sin().sum() + F.pad(a[None], (1, 1), "reflect").sin().sum()), X),
+    "puts": (lambda a, i, v: a.index_put((i,), v) + a.index_put((i, i), v[:2], accumulate=True) + a.index_put((None, i), v[0]), X, I, V),
+    "puts apart": (lambda a, i, v: a[None].index_put((taper.tensor([0, 0]), None, i), v[:4]), X, I, V),
+    "masked puts": (lambda a: a.index_put((X[0] > 0,), taper.tensor(2.0)), X),
     "foreach": (lambda a: taper._foreach_mul([a, a + 1], 2.0)[1], X),
 }
 
@@ -58,14 +71,15 @@ def written(a):
 @pytest.mark.parametrize("name", CASES)
 def test_the_loop(name):
     f, *batches = CASES[name]
-    got = vmap(f)(*batches)
-    want = taper.stack([f(*members) for members in zip(*batches)])
-    assert got.dtype == want.dtype and got.shape == want.shape
-    assert taper.allclose(got, want, atol=1e-5)
-    for i, b in enumerate(batches):                     # each alone
-        alone = vmap(f, tuple(0 if k == i else None for k in range(len(batches))))(*(b if k == i else o[0] for k, o in enumerate(batches)))
-        want = taper.stack([f(*(m if k == i else o[0] for k, o in enumerate(batches))) for m in b])
-        assert taper.allclose(alone, want, atol=1e-5)
+    for alone in (None, *range(len(batches))):          # all batched, then each by itself
+        dims = tuple(0 if alone in (None, i) else None for i in range(len(batches)))
+        got = vmap(f, dims)(*(b if d == 0 else b[0] for b, d in zip(batches, dims)))
+        want = [f(*(b[k if d == 0 else 0] for b, d in zip(batches, dims))) for k in range(3)]
+        for one, members in zip(got, zip(*want)) if isinstance(got, tuple) else [(got, want)]:
+            assert one.dtype == members[0].dtype and taper.allclose(one, taper.stack(list(members)), atol=1e-5)
+
+
+def test_an_empty_batch():
     empty = vmap(lambda a: a.sum(0) @ W.t())(taper.ones(0, 4, 5))
     assert empty.shape == (0, 6)
 
@@ -119,6 +133,7 @@ WORDS = [
     (lambda: vmap(lambda a: Z.copy_(a))(Y), "vmap: inplace arithmetic(self, *extra_args) " + MORE.format("inplace arithmetic")),
     (lambda: vmap(lambda a: Z.index_put_((I[0],), a))(Y), "vmap: index_put_(self, *extra_args) " + MORE.format("index_put_")),
     (lambda: vmap(lambda a: taper.add(a, a, out=Z))(Y), "Batching rule not implemented for aten::add.out; the fallback path doesn't work on out= or view ops."),
+    (lambda: vmap(lambda a: a.data)(Y), "accessing `data` under vmap transform is not allowed"),
     (lambda: vmap(lambda a: a + taper.rand(2))(Y), RANDOM),
     (lambda: vmap(lambda a: F.dropout(a))(Y), RANDOM),
     (lambda: vmap(lambda a: Z.normal_(), randomness="different")(Y), "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear "
@@ -236,6 +251,23 @@ def test_other_sizes():
               lambda a: a.reshape(-1).view(a.shape[1], a.shape[0]), lambda a: a.expand(2, *a.shape), lambda a: taper.cat([a, a.new_zeros(a.shape)])):
         gm, x = make_fx(vmap(f), tracing_mode="symbolic")(X), numbers(5, 2, 7)
         assert taper.allclose(gm(x), taper.stack([f(a) for a in x]), atol=1e-5)
+
+
+def test_captures_see_plain_ops():
+    class Model(nn.Module):
+        def forward(self, x):
+            return vmap(lambda a: a.sin().sum())(x), grad(lambda a: a.sin().sum())(x)
+
+    ep = taper.export.export(Model(), (X,))
+    assert [str(n.target) for n in ep.graph.nodes if n.op == "call_function"] == [
+        "aten.sin.default", "aten.sum.dim_IntList", "aten.sin.default", "aten.sum.default", "aten.ones_like.default", "aten.expand.default",
+        "aten.cos.default", "aten.mul.Tensor"]
+    a, b = ep.module()(X + 1)
+    assert taper.allclose(a, (X + 1).sin().sum((1, 2)), atol=1e-5) and taper.allclose(b, (X + 1).cos())
+    f = taper.compile(lambda x: vmap(lambda a: a.sin().sum())(x) * 2, backend="eager")
+    assert taper.allclose(f(X), X.sin().sum((1, 2)) * 2, atol=1e-5)         # not captured, run as it is
+    traced = taper.jit.trace(lambda x: vmap(lambda a: a.sin().sum())(x), X)
+    assert taper.allclose(traced(X + 1), (X + 1).sin().sum((1, 2)), atol=1e-5)
 
 
 class Cube(taper.autograd.Function):

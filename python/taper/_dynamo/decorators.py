@@ -1,8 +1,10 @@
 """Marks on functions: not to be captured, or to break the graph."""
 import functools
 
+from .. import _C
+
 # Callables a capture stops at; the C side has this very set.
-breaks = {print}
+breaks = {print, *(f for name, f in vars(_C).items() if name.startswith("_func_"))}      # transforms call their functions themselves
 
 
 def graph_break():

@@ -1,6 +1,7 @@
 """autograd.Function inside vmap: what a Function's vmap staticmethod is told, and the Function that generate_vmap_rule stands for."""
 from typing import NamedTuple
 
+from .. import Tensor
 from ..autograd.function import Function
 from .apis import vmap
 
@@ -10,20 +11,20 @@ class VmapInfo(NamedTuple):
     randomness: str
 
 
-def generated(cls, in_dims):
+def generated(cls, in_dims, randomness):
     """The Function whose forward and backward are those of `cls`, mapped; its arguments have their batches at `in_dims`."""
 
     class Generated(Function):
         @staticmethod
         def forward(*args):
-            return vmap(cls.forward, in_dims)(*args)
+            return vmap(cls.forward, in_dims, randomness=randomness)(*args)
 
         @staticmethod
         def setup_context(ctx, inputs, output):
-            outputs = output if isinstance(output, tuple) else (output,)
-            ctx.single, ctx.count, ctx.others = not isinstance(output, tuple), len(inputs), {}
-            ctx.save_for_backward(*(None if hasattr(x, "dtype") is False else x for x in (*inputs, *outputs)))
-            ctx.others = {i: x for i, x in enumerate(inputs) if not hasattr(x, "dtype")}
+            ctx.single, ctx.count = not isinstance(output, tuple), len(inputs)
+            ctx.others = {i: x for i, x in enumerate(inputs) if not isinstance(x, Tensor)}
+            outputs = (output,) if ctx.single else output
+            ctx.save_for_backward(*(x if isinstance(x, Tensor) else None for x in (*inputs, *outputs)))
 
         @staticmethod
         def backward(ctx, *grads):
@@ -40,7 +41,7 @@ def generated(cls, in_dims):
                 return tuple(g for g in given if g is not None)
 
             dims = (list(in_dims), (0,) * len(outputs), tuple(None if g is None else 0 for g in grads))
-            found = iter(vmap(one, dims)(inputs, tuple(outputs), grads))
+            found = iter(vmap(one, dims, randomness=randomness)(inputs, tuple(outputs), grads))
             whole = [g if g is None else next(found) for g in given]
             return tuple(g if g is None or d is not None else g.sum(0) for g, d in zip(whole, in_dims))
 

@@ -51,10 +51,8 @@ def jacrev(func, argnums=0, has_aux=False, *, chunk_size=None, _preallocate_and_
 
 
 def functionalize(func, *, remove="mutations"):
-    """The same function without in-place operations; inputs it writes are written once, at the end."""
-    if remove == "mutations_and_views":
-        raise NotImplementedError("functionalize(f, remove='mutations_and_views'): Taper does not have the copying variants of views yet")
-    if remove != "mutations":
+    """The same function without in-place operations, and without views if so wanted; inputs it writes are written once, at the end."""
+    if remove not in ("mutations", "mutations_and_views"):
         raise RuntimeError(
             f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. Valid options are:\n"
             "     remove='mutations': all inplace and out= operators will be removed from the program, and replaced with their "
@@ -64,7 +62,7 @@ def functionalize(func, *, remove="mutations"):
 
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
-        return _C._func_functionalize(func, args, kwargs)
+        return _C._func_functionalize(func, args, kwargs, remove != "mutations")
 
     return wrapper
 
@@ -91,7 +89,8 @@ def hessian(func, argnums=0):
 
 
 def linearize(func, *primals):
-    """The value at `primals` and the linear function from tangents to the change of the value, recorded once."""
+    """The value at `primals` and the linear function from tangents to the change of the value: recorded, what is constant computed once."""
+    from ..fx.experimental.const_fold import split_const_subgraphs
     from ..fx.experimental.proxy_tensor import make_fx
     from ..utils import _pytree as pytree
 
@@ -99,6 +98,9 @@ def linearize(func, *primals):
     leaves, spec = pytree.tree_flatten(primals)
     zeros = [_C._VariableFunctions.zeros_like(x) for x in leaves]
     graph = make_fx(lambda *flat: jvp(func, primals, pytree.tree_unflatten(flat, spec))[1])(*zeros)
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    graph = split_const_subgraphs(graph)
 
     def jvp_fn(*tangents):
         flat, given = pytree.tree_flatten(tangents)

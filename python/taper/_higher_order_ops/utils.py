@@ -3,10 +3,6 @@ from .. import _C
 from ..utils import _pytree as pytree
 
 
-class UnsupportedAliasMutationException(RuntimeError):
-    """A function writes or gives back memory that it was handed."""
-
-
 def is_tensor(x):
     return isinstance(x, _C.Tensor)
 

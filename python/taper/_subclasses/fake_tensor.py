@@ -94,8 +94,8 @@ class FakeTensorMode(_C._FakeModeBase):
             raise AssertionError("cannot set both static_shapes and symbolic_context")
         sizes = None if static or self.shape_env is None else self.shape_env._sizes_of(tensor, source, symbolic_context)
         storage = tensor.untyped_storage()._cdata
-        sharing = self._sharing.setdefault(storage, [])
-        alias = next((fake for fake in (self._faked(other, storage) for other in sharing) if fake is not None), None)
+        sharing = self._sharing.get(storage)
+        alias = next((fake for fake in (self._faked(other, storage) for other in sharing) if fake is not None), None) if sharing else None
         fake = self._fake(tensor, sizes, alias)
         if tensor.requires_grad:
             fake.requires_grad_(True)
@@ -109,7 +109,10 @@ class FakeTensorMode(_C._FakeModeBase):
                 fake = Parameter(fake, tensor.requires_grad)
         reference = self._known[key] = _Reference(tensor, self._forget)
         reference.key, reference.fake = key, weakref.ref(fake)
-        sharing[:] = [other for other in sharing if other in self._known and other != key] + [key]
+        if sharing is None:
+            self._sharing[storage] = [key]
+        else:
+            sharing[:] = [other for other in sharing if other in self._known and other != key] + [key]
         return fake
 
 

@@ -3,6 +3,7 @@ from .. import _C
 from .._C import Tensor
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function, FunctionCtx, NestedIOFunction, once_differentiable
+from .gradcheck import gradcheck, gradgradcheck
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
 
 __all__ = [
@@ -53,19 +54,39 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         _C._run_backward(tensors, grads, keep, create_graph, inputs, True, True)
 
 
+def _batched(outputs, grads, keep, create_graph, inputs, unused):
+    """Gradients for a batch of gradients, along the first dim of each; None where nothing flows."""
+    for i, (out, g) in enumerate(zip(outputs, grads)):
+        if g.shape[1:] != out.shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The sizes of the "
+                f"remaining dimensions are expected to match the shape of corresponding output, but a mismatch was detected: grad_output[{i}] has a "
+                f"shape of {g.shape[1:]} and output[{i}] has a shape of {out.shape}. If you only want some tensors in `grad_output` to be "
+                "considered batched, consider using vmap.")
+    found = []
+
+    def backward(*seeds):
+        found[:] = _C._run_backward(outputs, seeds, keep, create_graph, inputs, unused, False)
+        return tuple(g for g in found if g is not None)
+
+    made = iter(_C._func_vmap(backward, 0, 0, "error", None, grads, {}))
+    return tuple(None if g is None else next(made) for g in found)
+
+
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None,
          is_grads_batched=False, materialize_grads=False):
     """The gradients of `outputs` with respect to `inputs`, which keep their .grad."""
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
-    if is_grads_batched:
-        raise NotImplementedError("grad(is_grads_batched=True) is not implemented in Taper yet")
     outputs, inputs = _as_tuple(outputs), _as_tuple(inputs)
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     keep = create_graph if retain_graph is None else retain_graph
-    grads = _gradients(outputs, _as_tuple(grad_outputs) or (None,) * len(outputs))
-    result = _C._run_backward(outputs, grads, keep, create_graph, inputs, bool(allow_unused or materialize_grads), False)
+    grads, unused = _as_tuple(grad_outputs) or (None,) * len(outputs), bool(allow_unused or materialize_grads)
+    if is_grads_batched and all(isinstance(g, Tensor) for g in grads):
+        result = _batched(outputs, grads, keep, create_graph, inputs, unused)
+    else:
+        result = _C._run_backward(outputs, _gradients(outputs, grads), keep, create_graph, inputs, unused, False)
     if materialize_grads:
         result = tuple(_C._VariableFunctions.zeros_like(x) if g is None else g for g, x in zip(result, inputs))
     return result
@@ -87,9 +108,6 @@ class Variable(metaclass=_VariableMeta):
 def __getattr__(name):
     import importlib
 
-    if name in ("graph", "functional", "forward_ad", "gradcheck", "profiler"):
-        module = importlib.import_module("." + name, __name__)
-        return getattr(module, name) if name == "gradcheck" else module
-    if name == "gradgradcheck":
-        return importlib.import_module(".gradcheck", __name__).gradgradcheck
+    if name in ("graph", "functional", "forward_ad", "profiler"):
+        return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -1,9 +1,10 @@
 """Where the nodes that are being run or made come from."""
 import contextlib
+import functools
 import traceback
 
 __all__ = ["preserve_node_meta", "has_preserved_node_meta", "set_stack_trace", "set_grad_fn_seq_nr",
-           "reset_grad_fn_seq_nr", "format_stack", "set_current_meta", "get_current_meta", "annotate"]
+           "reset_grad_fn_seq_nr", "format_stack", "set_current_meta", "get_current_meta", "annotate", "annotate_fn"]
 
 
 class _State:
@@ -76,6 +77,17 @@ def annotate(annotation):
         yield
     finally:
         _state.meta = before
+
+
+def annotate_fn(annotation_dict):
+    """Makes what a function does be annotated, as inside annotate."""
+    def decorate(function):
+        @functools.wraps(function)
+        def annotated(*args, **kwargs):
+            with annotate(annotation_dict):
+                return function(*args, **kwargs)
+        return annotated
+    return decorate
 
 
 def get_current_meta():

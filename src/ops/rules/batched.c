@@ -1,16 +1,7 @@
 /* batched.c - batching rules that are no column (`vmap c tp_v_…`): products, indices, fills, losses.
  *
  * A rule that meets a case it has no better way for calls the op for each member. */
-#include "ops/rules/rules.h"
-
-#include "ops/batch.h"
-
-static bool has(uint64_t batched, int i) { return batched >> i & 1; }
-static int rank_of(const tp_value *arg, uint64_t batched, int i) { return (int)tp_dim(tp_as_tensor(arg[i])) - has(batched, i); }
-static tp_value with_batch(tp_scope *s, const tp_value *arg, uint64_t batched, int i, tp_sym size)
-{
-    return has(batched, i) ? arg[i] : tp_vmap_expanded(s, arg[i], size);
-}
+#include "ops/rules/batched.h"
 
 /* The one result of a rule; an in-place op copies it to where it belongs. */
 static bool finish(tp_scope *scope, const tp_op *op, const tp_value *arg, tp_value made, tp_value *result)
@@ -201,6 +192,31 @@ bool tp_v_index(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym s
     return tp_rule_done(&s, moved_to_front(&s, out, p.apart ? 0 : p.first), result);
 }
 
+/* A write to members, which are numbered by one more index where the batch would not stay in front. */
+bool tp_v_index_put(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
+{
+    tp_scope s;
+    tp_value changed[8];
+    places p = look_at(arg[1], has(batched, 1));
+    bool plain = !has(batched, 1) && !p.apart, numbered = !plain && (p.first == 0 || p.apart) && !p.masks;
+    if ((!plain && !numbered) || (p.masks && has(batched, 2)))
+        return tp_vmap_loop(op, arg, batched, size, result);
+    tp_scope_start(&s);
+    memcpy(changed, arg, op->arg_count * sizeof *arg);
+    tp_values all = { 0 };
+    int rank = rank_of(arg, batched, 0) + p.rank;           /* of what is written, for each member */
+    tp_values_add(&s, &all, plain ? tp_none() : member_numbers(&s, size, p.rank, arg[0].tensor->device));
+    for (uint32_t i = 0; i < tp_length(arg[1]); i++) {
+        tp_value index = arg[1].list->item[i];
+        rank -= index.tag == TP_TENSOR;
+        tp_values_add(&s, &all, has(batched, 1) ? tp_vmap_raised(&s, index, p.rank) : index);
+    }
+    changed[0] = with_batch(&s, arg, batched, 0, size);
+    changed[1] = tp_scope_values(&s, &all);
+    changed[2] = has(batched, 2) ? tp_vmap_raised(&s, arg[2], rank) : arg[2];
+    return tp_rule_done(&s, tp_scope_call(&s, op, changed), result);
+}
+
 /* Rows of several tables are rows of one long table. */
 bool tp_v_embedding(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
 {
@@ -221,6 +237,26 @@ bool tp_v_embedding(const tp_op *op, const tp_value *arg, uint64_t batched, tp_s
         changed[2] = tp_int(-1);
     }
     return tp_rule_done(&s, tp_scope_call(&s, op, changed), result);
+}
+
+bool tp_v_embedding_backward(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
+{
+    enum { GRAD, INDICES, ROWS, PADDING };
+    tp_scope s;
+    tp_value changed[5];
+    if (arg[PADDING].tag != TP_INT || arg[PADDING].i >= 0)  /* which would be one row of each table */
+        return tp_vmap_loop(op, arg, batched, size, result);
+    tp_scope_start(&s);
+    memcpy(changed, arg, sizeof changed);
+    tp_value first = CALL(mul_Scalar, member_numbers(&s, size, rank_of(arg, batched, INDICES), arg[GRAD].tensor->device), arg[ROWS]);
+    changed[GRAD] = with_batch(&s, arg, batched, GRAD, size);
+    changed[INDICES] = CALL(add_Tensor, with_batch(&s, arg, batched, INDICES, size), first);
+    changed[ROWS] = tp_of_sym(tp_sym_mul(tp_sym_read(arg[ROWS]), size));
+    tp_value all = tp_scope_call(&s, op, changed);
+    if (s.failed)
+        return tp_scope_end(&s);
+    tp_value sizes = tp_scope_list(&s, 3, (tp_value[]){ tp_of_sym(size), arg[ROWS], tp_of_sym(tp_syms_size(arg[GRAD].tensor, -1, &s.failed)) });
+    return tp_rule_done(&s, CALL(view, all, sizes), result);
 }
 
 /* ---- fills ---- */

@@ -1,18 +1,9 @@
-/* batched_layers.c - batching rules of convolutions and normalisations.
+/* batched_layers.c - batching rules of convolutions, normalisations and attention.
  *
  *     convolution    input [B,N,C,…], weight [B,O,I,…]  =>  [N,B*C,…] and [B*O,I,…] in B times as many groups  =>  [N,B*O,…]
  *
  * When only the input has a batch it joins N. */
-#include "ops/rules/rules.h"
-
-#include "ops/batch.h"
-
-static bool has(uint64_t batched, int i) { return batched >> i & 1; }
-static int rank_of(const tp_value *arg, uint64_t batched, int i) { return (int)tp_dim(tp_as_tensor(arg[i])) - has(batched, i); }
-static tp_value with_batch(tp_scope *s, const tp_value *arg, uint64_t batched, int i, tp_sym size)
-{
-    return has(batched, i) ? arg[i] : tp_vmap_expanded(s, arg[i], size);
-}
+#include "ops/rules/batched.h"
 
 /* ---- dims joined and split ---- */
 static tp_value joined(tp_scope *scope, tp_value v, int dim)            /* dim and the next one */
@@ -185,6 +176,32 @@ bool tp_v_layer_norm_backward(const tp_op *op, const tp_value *arg, uint64_t bat
     return tp_scope_end(&s);
 }
 
+/* Ops over channels, which are dim 1 of their inputs and all of their statistics: a batch is more channels. */
+bool tp_v_channels(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
+{
+    tp_scope s;
+    tp_value changed[16];
+    bool fits = true;                               /* what is written must not be copied when its dims are joined */
+    for (int i = 0; i < op->arg_count; i++)
+        if (arg[i].tag == TP_TENSOR)
+            fits &= rank_of(arg, batched, i) > 0 && !(has(op->hidden_writes, i) && !tp_tensor_is_contiguous(arg[i].tensor)) && !op->arg[i].written;
+    if (!fits)
+        return tp_vmap_loop(op, arg, batched, size, result);
+    tp_scope_start(&s);
+    memcpy(changed, arg, op->arg_count * sizeof *arg);
+    for (int i = 0; i < op->arg_count; i++)
+        if (arg[i].tag == TP_TENSOR) {
+            tp_value whole = with_batch(&s, arg, batched, i, size);
+            changed[i] = rank_of(arg, batched, i) > 1 ? into_channels(&s, whole) : joined(&s, whole, 0);
+        }
+    tp_value all = tp_scope_call_all(&s, op, changed);
+    for (int i = 0; i < op->result_count && !s.failed; i++) {
+        tp_value one = all.list->item[i];
+        tp_scope_keep(&s, &result[i], tp_dim(tp_as_tensor(one)) > 1 ? out_of_channels(&s, one, size) : split(&s, one, 0, size));
+    }
+    return tp_scope_end(&s);
+}
+
 /* Statistics that training updates must be each member's own. */
 bool tp_v_batch_norm(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
 {
@@ -196,5 +213,90 @@ bool tp_v_batch_norm(const tp_op *op, const tp_value *arg, uint64_t batched, tp_
                            "place, were not batched.\nIf you are using a module and do not need eval mode, please set `track_running_stats` to be "
                            "False.If you are using a prebuilt module and do not need eval mode, please see the functorch website for resources on "
                            "how to patch your module to work with vmap");
-    return tp_vmap_loop(op, arg, batched, size, result);
+    return tp_v_channels(op, arg, batched, size, result);
+}
+
+/* A scale or shift of [C] or [B,C] for [B,N,C,…]. */
+static tp_value of_channels(tp_scope *scope, const tp_value *arg, uint64_t batched, int i, int rank)
+{
+    return bias_of_channels(scope, arg[i], has(batched, i), rank - 2);
+}
+
+bool tp_v_group_norm(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
+{
+    enum { X, SCALE, SHIFT, N };
+    tp_scope s;
+    tp_value changed[8];
+    int rank = rank_of(arg, batched, X);
+    bool after = batched & 6;
+    if (rank < 2)
+        return tp_vmap_loop(op, arg, batched, size, result);
+    tp_scope_start(&s);
+    memcpy(changed, arg, sizeof changed);
+    changed[X] = joined(&s, with_batch(&s, arg, batched, X, size), 0);
+    changed[N] = more_groups(arg[N], size);
+    if (after)
+        changed[SCALE] = changed[SHIFT] = tp_none();
+    tp_value all = tp_scope_call_all(&s, op, changed), out = s.failed ? tp_none() : split(&s, all.list->item[0], 0, size);
+    if (after && arg[SCALE].tag == TP_TENSOR)
+        out = CALL(mul_Tensor, out, of_channels(&s, arg, batched, SCALE, rank));
+    if (after && arg[SHIFT].tag == TP_TENSOR)
+        out = CALL(add_Tensor, out, of_channels(&s, arg, batched, SHIFT, rank));
+    tp_scope_keep(&s, &result[0], out);
+    for (int i = 1; i < 3; i++)
+        tp_scope_keep(&s, &result[i], s.failed ? tp_none() : split(&s, all.list->item[i], 0, size));
+    return tp_scope_end(&s);
+}
+
+/* Each member's gradients of scale and shift: sums over its rows and places, from the normalised input. */
+bool tp_v_group_norm_backward(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
+{
+    enum { GRAD, X, MEAN, RSTD, SCALE, N, C, PLACES, GROUP, MASK };
+    tp_scope s;
+    tp_value changed[10];
+    int rank = rank_of(arg, batched, X);
+    if (rank < 2 || rank_of(arg, batched, GRAD) != rank || rank_of(arg, batched, MEAN) != 2 || rank_of(arg, batched, RSTD) != 2)
+        return tp_vmap_loop(op, arg, batched, size, result);
+    tp_scope_start(&s);
+    memcpy(changed, arg, sizeof changed);
+    result[0] = result[1] = result[2] = tp_none();
+    tp_value g = with_batch(&s, arg, batched, GRAD, size), x = with_batch(&s, arg, batched, X, size);
+    if (has(batched, SCALE)) {
+        changed[GRAD] = joined(&s, CALL(mul_Tensor, g, of_channels(&s, arg, batched, SCALE, rank)), 0);
+        changed[SCALE] = tp_none();
+    } else {
+        changed[GRAD] = joined(&s, g, 0);
+    }
+    changed[X] = joined(&s, x, 0);
+    changed[MEAN] = joined(&s, with_batch(&s, arg, batched, MEAN, size), 0);
+    changed[RSTD] = joined(&s, with_batch(&s, arg, batched, RSTD, size), 0);
+    changed[N] = more_groups(arg[N], size);
+    changed[MASK] = tp_scope_list(&s, 3, (tp_value[]){ tp_bool(true), tp_bool(false), tp_bool(false) });
+    if (tp_as_bool(tp_item(arg[MASK], 0, &s.failed))) {
+        tp_value all = tp_scope_call_all(&s, op, changed);
+        tp_scope_keep(&s, &result[0], s.failed ? tp_none() : split(&s, all.list->item[0], 0, size));
+    }
+    tp_ints dims = { 2, { 1, 3 } };
+    tp_value whole = tp_scope_list(&s, 4, (tp_value[]){ tp_of_sym(size), arg[N], arg[C], arg[PLACES] });
+    tp_value rows = tp_scope_list(&s, 3, (tp_value[]){ changed[N], arg[GROUP], tp_int(-1) });
+    if (tp_as_bool(tp_item(arg[MASK], 1, &s.failed))) {
+        tp_value away = CALL(sub_Tensor, CALL(reshape, x, rows), CALL(unsqueeze, changed[MEAN], tp_int(-1)));
+        tp_value normal = CALL(mul_Tensor, away, CALL(unsqueeze, changed[RSTD], tp_int(-1)));
+        tp_scope_keep(&s, &result[1], CALL(sum_dim_IntList, CALL(mul_Tensor, CALL(reshape, g, whole), CALL(reshape, normal, whole)), tp_scope_ints(&s, &dims)));
+    }
+    if (tp_as_bool(tp_item(arg[MASK], 2, &s.failed)))
+        tp_scope_keep(&s, &result[2], CALL(sum_dim_IntList, CALL(reshape, g, whole), tp_scope_ints(&s, &dims)));
+    return tp_scope_end(&s);
+}
+
+/* Every tensor begins with the rows of a batch; a mask need not. */
+bool tp_v_attention(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
+{
+    int mask = tp_op_arg_index(op, "attn_mask");
+    uint64_t folded = 0;
+    for (int i = 0; i < op->arg_count; i++)
+        folded |= (uint64_t)(arg[i].tag == TP_TENSOR && i != mask) << i;
+    if (arg[mask].tag == TP_TENSOR && tp_dim(arg[mask].tensor) > 2)
+        return tp_vmap_loop(op, arg, batched, size, result);
+    return tp_vmap_fold(op, arg, batched, size, result, folded);
 }

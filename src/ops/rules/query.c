@@ -77,11 +77,12 @@ TP_HOOK_D(tp_d_storage_offset) { return integer(tp_d_sym_storage_offset, op, arg
 
 /* ---- claims ---- */
 
+/* A condition on sizes is a fact from here on, without a guard where data tell. */
 TP_HOOK_D(tp_d_assert_scalar)
 {
     (void)op, (void)result;
     if (arg[0].tag == TP_SYM)
-        return tp_sym_assume((tp_sym){ arg[0].sym }, arg[1].string->text);
+        return tp_sym_assume(tp_sym_read(arg[0]), arg[1].string->text);
     tp_c128 c = tp_scalar_to_complex(tp_as_scalar(arg[0]));
     return c.re != 0 || c.im != 0 || tp_fail(TP_ERR_RUNTIME, "%s", arg[1].string->text);
 }

@@ -143,7 +143,7 @@ TP_HOOK_D(tp_d_prod_backward)
         result[0] = tp_value_ref(arg[0]);
         return true;
     }
-    tp_value flat = CALL(reshape, arg[1], tp_scope_list(&s, 1, &all));
+    tp_value flat = CALL(reshape, tp_scope_conj(&s, arg[1]), tp_scope_list(&s, 1, &all));
     tp_value grad = CALL(mul_Tensor, arg[0], tp_product_of_others(&s, flat, 0));
     tp_syms sizes = tp_syms_sizes(arg[1].tensor);
     return tp_rule_done(&s, CALL(view, grad, tp_scope_syms(&s, &sizes)), result);
@@ -162,7 +162,7 @@ TP_HOOK_D(tp_d_prod_dim_backward)
     }
     dim = dim < 0 ? dim + self->ndim : dim;
     tp_value g = tp_as_bool(arg[4]) ? arg[0] : CALL(unsqueeze, arg[0], tp_int(dim));
-    return tp_rule_done(&s, CALL(mul_Tensor, g, tp_product_of_others(&s, arg[1], dim)), result);
+    return tp_rule_done(&s, CALL(mul_Tensor, g, tp_product_of_others(&s, tp_scope_conj(&s, arg[1]), dim)), result);
 }
 
 /* ---- variance ---- */

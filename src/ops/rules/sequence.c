@@ -14,22 +14,22 @@ TP_HOOK_D(tp_d_pad_sequence)
     tp_scope s = { 0 };
     const tp_list *l = arg[0].list;
     bool batch_first = tp_as_bool(arg[1]), left = strcmp(arg[3].string->text, "left") == 0;
-    int64_t longest = 0;
+    tp_sym longest = tp_sym_int(0);
     (void)op;
     for (uint32_t i = 0; i < l->count; i++) {
         if (!l->item[i].tensor->ndim)
             return tp_fail(TP_ERR_RUNTIME, "ArrayRef: invalid slice, N = 1; size = 0");
-        longest = tp_int_max(longest, tp_sym_fixed(tp_tensor_sym_size(l->item[i].tensor, 0), &s.failed));
+        longest = tp_sym_max(longest, tp_tensor_sym_size(l->item[i].tensor, 0));
     }
-    tp_syms rest = tp_syms_sizes(l->item[0].tensor), size = { 2, { tp_sym_int(longest), tp_sym_int(longest) } };
+    tp_syms rest = tp_syms_sizes(l->item[0].tensor), size = { 2, { longest, longest } };
     size.item[batch_first ? 0 : 1] = tp_sym_int(l->count);
     for (int i = 1; i < rest.count; i++)
         tp_syms_add(&size, rest.item[i]);
     tp_value whole = full_like_list(&s, l->item[0].tensor, &size, arg[2]);
     for (uint32_t i = 0; i < l->count && !s.failed; i++) {
-        int64_t n = tp_sym_fixed(tp_tensor_sym_size(l->item[i].tensor, 0), &s.failed), from = left ? longest - n : 0;
+        tp_sym n = tp_tensor_sym_size(l->item[i].tensor, 0), from = left ? tp_sym_sub(longest, n) : tp_sym_int(0);
         tp_value place = batch_first ? CALL(select_int, whole, tp_int(0), tp_int(i)) : whole;
-        place = CALL(slice_Tensor, place, tp_int(0), tp_int(from), tp_int(from + n));
+        place = CALL(slice_Tensor, place, tp_int(0), tp_of_sym(from), tp_of_sym(tp_sym_add(from, n)));
         if (!batch_first)
             place = CALL(select_int, place, tp_int(1), tp_int(i));
         (void)CALL(copy_, place, l->item[i]);

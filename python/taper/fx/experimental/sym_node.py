@@ -85,8 +85,11 @@ class SymNode:
     def guard_bool(self, file, line):
         return bool(self._of)
 
-    int_ = property(lambda self: lambda: int(self._of))
-    bool_ = property(lambda self: lambda: bool(self._of))
+    def int_(self):
+        return int(self._of)
+
+    def bool_(self):
+        return bool(self._of)
 
     def guard_size_oblivious(self, file, line):
         return self._of._of_sizes()

@@ -55,7 +55,7 @@ def _validate_pass_schedule_constraint(constraint, passes):
 
 def these_before_those_pass_constraint(these, those):
     """A constraint between passes that were wrapped."""
-    return lambda a, b: not (getattr(inspect.unwrap(a), "__wrapped__", inspect.unwrap(a)) is those and inspect.unwrap(b) is these)
+    return lambda a, b: not (inspect.unwrap(a) is those and inspect.unwrap(b) is these)
 
 
 class PassManager:

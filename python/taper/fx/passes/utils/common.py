@@ -15,8 +15,10 @@ class HolderModule(Module):
 
 
 def lift_subgraph_as_module(gm, subgraph, comp_name="", class_name="GraphModule"):
-    """A GraphModule of `subgraph` with copies of the paths it names in `gm`, and a dict of new names to old ones."""
-    return GraphModule(gm, subgraph, class_name=class_name), {}
+    """A GraphModule of `subgraph` with what it names in `gm`, and where that is once it is the submodule `comp_name`."""
+    names = {node.target: f"{comp_name}.{node.target}" if comp_name else node.target
+             for node in subgraph.nodes if node.op in ("call_module", "get_attr")}
+    return GraphModule(gm, subgraph, class_name=class_name), names
 
 
 def compare_graphs(left, right):

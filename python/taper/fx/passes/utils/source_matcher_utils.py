@@ -19,7 +19,7 @@ def get_source_partitions(graph, wanted_sources, filter_fn=None):
     """For each wanted source (a module's type or a function), the partitions that come from it."""
     found = {}
     for node in graph.nodes:
-        stack = node.meta.get("source_fn_stack") or [(name, kind) for name, (_, kind) in node.meta.get("torch_fn_stack", {}).items()]
+        stack = node.meta.get("source_fn_stack")
         if not stack:
             continue
         name, source = stack[-1]

@@ -73,7 +73,7 @@ class OpInfo:
     """An entry of op_db. `overloads` has the ops it stands for, each with the question which of its samples belong here."""
     ref = None
     aliases = skips = ()
-    supports_sparse = supports_forward_ad = supports_fwgrad_bwgrad = False
+    supports_sparse = False
     check_batched_grad = check_batched_gradgrad = True
     gradcheck_nondet_tol = 0.0
 
@@ -125,6 +125,30 @@ class OpInfo:
             except RuntimeError:        # it refuses a gradient
                 return False
         return False
+
+    @property
+    def supports_forward_ad(self):
+        """Does a sample whose tensors have tangents give one?"""
+        if "forward" not in self._tried:
+            self._tried["forward"] = self.supports_autograd and self._pushes()
+        return self._tried["forward"]
+
+    supports_fwgrad_bwgrad = supports_forward_ad
+
+    def _pushes(self):
+        from ....autograd import forward_ad
+
+        def dual(value):
+            wants = isinstance(value, torch.Tensor) and value.is_floating_point()
+            return forward_ad.make_dual(value, torch.ones_like(value)) if wants else value
+        sample, outputs = next(self.sample_inputs("cpu", torch.float32)), []
+        with forward_ad.dual_level():
+            sample = sample.transform(dual)
+            try:
+                SampleInput(self.op(sample.input, *sample.args, **sample.kwargs)).transform(outputs.append)
+            except (NotImplementedError, RuntimeError):
+                return False
+            return any(isinstance(t, torch.Tensor) and forward_ad.unpack_dual(t).tangent is not None for t in outputs)
 
     def supported_dtypes(self, device_type):
         return self.dtypes

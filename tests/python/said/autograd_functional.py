@@ -1,0 +1,153 @@
+from said import say
+
+import warnings
+
+import torch
+from torch.autograd import functional as F
+
+
+warnings.simplefilter("ignore")        # of PyTorch about itself
+
+
+def numbers(v):
+    """Values without signs of zeros, and whether they have a history."""
+    if isinstance(v, (list, tuple)):
+        return [numbers(w) for w in v]
+    if isinstance(v, torch.Tensor):
+        return "graph" * v.requires_grad, numbers(v.tolist())
+    return round(v, 7) + 0.0
+
+
+def show(f, *args, **kwargs):
+    try:
+        say("  gives", numbers(f(*args, **kwargs)))
+    except Exception as error:
+        say("  raises", type(error).__name__, error)
+
+
+d=torch.float64
+x=torch.tensor([0.5,1.0,-1.5],dtype=d)
+y=torch.tensor([2.,3.,4.],dtype=d)
+v=torch.tensor([1.,2.,3.],dtype=d)
+f=lambda a: a.exp()*a; s=lambda a: (a**3).sum(); two=lambda a,b: (a*b).sin(); twos=lambda a,b:(a*b*b).sum(); const=lambda a: torch.ones(2,dtype=d)
+tup=lambda a:(a*2,a.sum())
+for n in ('vjp','jvp'):
+    g=getattr(F,n)
+    print('==',n)
+    show(g,f,x,v)
+    show(g,f,x)
+    show(g,s,x)
+    show(g,s,x,torch.tensor(2.,dtype=d))
+    show(g,two,(x,y),v)
+    show(g,two,(x,y),(v,v))
+    show(g,f,x,v[:2])
+    show(g,f,x,(v,v))
+    show(g,f,3)
+    show(g,f,(x,3))
+    show(g,lambda a:3,x,v)
+    show(g,lambda a:(a,3),x,v)
+    show(g,const,x,v)
+    show(g,const,x,torch.ones(2,dtype=d))
+    show(g,const,x,v,strict=True)
+    show(g,const,x,torch.ones(2,dtype=d),strict=True)
+    show(g,tup,x,(v,torch.tensor(1.,dtype=d)))
+    show(g,tup,x,v)
+    show(g,f,x,v,create_graph=True)
+    xr=x.clone().requires_grad_()
+    show(g,f,xr,v,create_graph=True)
+    show(g,f,xr,v)
+    show(g,lambda a:a.detach(),x,v,strict=True)
+    show(g,lambda a: 2*a.clone(),x,v,strict=True,create_graph=True)
+    show(g,two,(x,y))
+    show(g,f,[x],v)
+    show(g, lambda a: a[0], torch.tensor([[1.,2]]),torch.tensor([[1.,2]]))
+    show(g,lambda a: a[0],torch.tensor([1.,2]))
+print('== jacobian')
+g=F.jacobian
+show(g,f,x)
+show(g,s,x)
+show(g,two,(x,y))
+show(g,tup,x)
+show(g,const,x)
+show(g,const,x,strict=True)
+show(g,f,x,vectorize=True)
+show(g,f,x,vectorize=True,strategy='forward-mode')
+show(g,f,x,strategy='forward-mode')
+show(g,f,x,strategy='x')
+show(g,f,x,strict=True,vectorize=True)
+show(g,two,(x,y),vectorize=True)
+show(g,two,(x,y),vectorize=True,strategy='forward-mode')
+show(g,tup,x,vectorize=True)
+show(g,tup,x,vectorize=True,strategy='forward-mode')
+show(g,f,x,create_graph=True)
+show(g,f,x,create_graph=True,vectorize=True,strategy='forward-mode')
+show(g,lambda a:2*a,x,strict=True,create_graph=True)
+show(g,lambda a:3,x)
+show(g,f,3)
+show(g,f,x,create_graph=True,strict=True,vectorize=True,strategy='forward-mode')
+show(g,const,x,vectorize=True)
+show(g,f,xr)
+show(g,lambda a,b:a*2,(x,y))
+show(g,lambda a,b:a*2,(x,y),strict=True)
+show(g,lambda a,b:a*2,(x,y),vectorize=True)
+print('== hessian')
+g=F.hessian
+show(g,s,x)
+show(g,twos,(x,y))
+show(g,f,x)
+show(g,lambda a:3,x)
+show(g,lambda a:(a.sum(),a.sum()),x)
+show(g,s,x,vectorize=True)
+say(numbers(g(s,x,vectorize=True,outer_jacobian_strategy='forward-mode').detach()))
+show(g,s,x,outer_jacobian_strategy='forward-mode')
+show(g,s,x,outer_jacobian_strategy='x')
+show(g,lambda a:a.sum(),x)
+show(g,lambda a:a.sum(),x,strict=True)
+show(g,lambda a:torch.ones((),dtype=d),x,strict=True)
+show(g,s,x,create_graph=True)
+show(g,twos,(x,y),vectorize=True)
+show(g,s,x,strict=True,vectorize=True)
+show(g,const,x)
+show(g,lambda a:(a**3).sum().reshape(1),x)
+for n in ('vhp','hvp'):
+    print('==',n)
+    g=getattr(F,n)
+    show(g,s,x,v)
+    show(g,s,x)
+    show(g,twos,(x,y),(v,v))
+    show(g,twos,(x,y),v)
+    show(g,f,x,v)
+    show(g,s,x,v[:2])
+    show(g,lambda a:a.sum(),x,v)
+    show(g,lambda a:a.sum(),x,v,strict=True)
+    show(g,s,x,v,create_graph=True)
+    show(g,lambda a:torch.ones((),dtype=d),x,v)
+    show(g,lambda a:torch.ones((),dtype=d),x,v,strict=True)
+    show(g,lambda a:3,x,v)
+    show(g,lambda a:(a.sum(),a.sum()),x,v)
+    show(g,s,torch.tensor([2.],dtype=d))
+    show(g,s,torch.tensor(2.,dtype=d))
+    show(g,twos,(x,y))
+    show(g,lambda a,b:(a**2).sum(),(x,y),(v,v))
+    show(g,lambda a,b:(a**2).sum(),(x,y),(v,v),strict=True)
+show(F.vjp,lambda a,b:a*2,(x,y),v,strict=True)
+show(F.jvp,lambda a,b:a*2,(x,y),(v,v),strict=True)
+show(F.jvp,lambda a,b:(a*2,b*2),(x,y),(v,v),strict=True)
+show(F.jvp,lambda a,b:(a*2,b*2),(x,y),(v,v[:2]))
+show(F.vjp,lambda a,b:(a*2,b*2),(x,y),(v,v[:2]))
+show(F.vjp,lambda a:a*2,x,3)
+show(F.vjp,lambda a:a*2,x,(3,))
+show(F.jvp,lambda a:a*2,x,v,create_graph=True,strict=True)
+show(F.vhp,lambda a,b:(a**2).sum()+b.sum(),(x,y),(v,v),strict=True)
+show(F.hvp,lambda a,b:(a**2).sum()+b.sum(),(x,y),(v,v),strict=True)
+show(F.hvp,lambda a:(a**2).sum(),x,v,strict=True,create_graph=True)
+show(F.vhp,lambda a:(a**2).sum(),x,v,strict=True,create_graph=True)
+show(F.hvp,lambda a,b:(a**2).sum()+(b**2).sum(),(x,y),(v,v),strict=True)
+show(F.vhp,lambda a,b:(a**2).sum()+(b**2).sum(),(x,y),(v,v),strict=True)
+show(F.hessian,lambda a,b:(a**2).sum()+(b**2).sum(),(x,y),strict=True)
+show(F.jacobian,lambda a,b:(a*2,b*2),(x,y),strict=True)
+show(F.vjp, lambda a: a*2, x, v, strict=True)
+show(F.vhp,lambda a:(a**2).sum(),x,(v,v))
+show(F.hessian,lambda a:(a**2).sum(),3)
+show(F.hvp,lambda a:(a**2).sum(),3,v)
+show(F.hvp,lambda a:(a**2).sum(),x,3)
