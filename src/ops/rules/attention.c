@@ -81,13 +81,22 @@ static tp_value of_nothing(tp_scope *s, const tp_value *arg)
     return tp_rule_call(s, &tp_op_add_Tensor, 2, (tp_value[]){ zeros, sum });
 }
 
+/* Has it a size that is known to be 0? */
+static bool is_nothing(const tp_tensor *t)
+{
+    for (int i = 0; i < t->ndim; i++)
+        if (tp_sym_same(tp_tensor_sym_size(t, i), tp_sym_int(0)))
+            return true;
+    return false;
+}
+
 /* (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa) */
 TP_HOOK_D(tp_d_attention)
 {
     tp_scope s = { 0 };
     const tp_tensor *q = arg[0].tensor, *k = arg[1].tensor, *v = arg[2].tensor;
     (void)op;
-    if (!tp_tensor_is_symbolic(q) && !tp_tensor_is_symbolic(k) && !tp_tensor_is_symbolic(v) && (!q->numel || !k->numel || !v->numel))
+    if (is_nothing(q) || is_nothing(k) || is_nothing(v))
         return tp_rule_done(&s, of_nothing(&s, arg), result);
     tp_value mask = as_scores(&s, arg[3], q), made = tp_none();
     if (s.failed)

@@ -83,7 +83,7 @@ def elsewhere(text):
     moved, there = load(other_sizes(text), torch.float32)
     try:
         wanted = results(flat(there), plain(moved), False)
-    except (RuntimeError, IndexError):
+    except (RuntimeError, IndexError, ValueError):
         return "fixed", None
     try:
         traced = make_fx(flat(program), tracing_mode="symbolic")(*plain(inputs))
