@@ -343,83 +343,11 @@ static PyObject *exit_dual_level(PyObject *module, PyObject *number)
     Py_RETURN_NONE;
 }
 
-static bool has_tangent(tp_jvp_level *level, PyObject *t, bool *has)
-{
-    tp_tensor *tangent = NULL;
-    bool ok = tp_jvp_level_tangent(level, face_tensor(t), &tangent);
-    *has = tangent != NULL;
-    tp_tensor_unref(tangent);
-    return ok;
-}
-
-/* _make_dual(primal, tangent, level) */
-static PyObject *make_dual(PyObject *module, PyObject *all, PyObject *kwargs)
-{
-    static char *names[] = { "input", "tangent", "level", NULL };
-    PyObject *primal, *tangent;
-    int number;
-    bool already, nested;
-    (void)module;
-    if (!PyArg_ParseTupleAndKeywords(all, kwargs, "O!O!i", names, face.tensor, &primal, face.tensor, &tangent, &number))
-        return NULL;
-    tp_jvp_level *level = tp_jvp_level_open();
-    if (!level || number != 0)
-        return PyErr_Format(PyExc_RuntimeError, "Invalid level given to _make_dual");
-    if (!has_tangent(level, primal, &already) || !has_tangent(level, tangent, &nested))
-        return face_raise();
-    if (already)
-        return PyErr_Format(PyExc_RuntimeError, "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not supported.");
-    if (nested)
-        return PyErr_Format(PyExc_RuntimeError, "Setting a forward grad that itself has a forward gradient at the same level0 is not supported.");
-    return face_wrap_or_raise(tp_jvp_level_dual(level, face_tensor(primal), face_tensor(tangent)));
-}
-
-static PyObject *unpack(PyObject *dual, int number, bool want_tangent)
-{
-    tp_jvp_level *level = number == 0 ? tp_jvp_level_open() : NULL;
-    tp_tensor *tangent = NULL, *t = face_tensor(dual);
-    tp_value view;
-    if (level && !tp_jvp_level_tangent(level, t, &tangent))
-        return face_raise();
-    tp_tensor *plain = level ? tp_jvp_level_unwrap(level, t) : tp_tensor_ref(t);
-    bool ok = tp_call(tp_op_find("aten", "view_as", ""), (tp_value[]){ tp_of_tensor(plain), tp_of_tensor(plain) }, &view);
-    tp_tensor_unref(plain);
-    PyObject *slope = tangent ? face_wrap(tangent) : Py_NewRef(Py_None), *primal = ok ? face_from_value(view) : face_raise(), *out = NULL;
-    if (primal && slope)
-        out = want_tangent ? PyTuple_Pack(2, primal, slope) : Py_NewRef(primal);
-    Py_XDECREF(primal);
-    Py_XDECREF(slope);
-    return out;
-}
-
-/* _unpack_dual(dual, level): (primal, tangent or None) */
-static PyObject *unpack_dual(PyObject *module, PyObject *all, PyObject *kwargs)
-{
-    static char *names[] = { "dual", "level", NULL };
-    PyObject *dual;
-    int number;
-    (void)module;
-    return PyArg_ParseTupleAndKeywords(all, kwargs, "O!i", names, face.tensor, &dual, &number) ? unpack(dual, number, true) : NULL;
-}
-
-/* _fw_primal(dual, level) */
-static PyObject *fw_primal(PyObject *module, PyObject *all, PyObject *kwargs)
-{
-    static char *names[] = { "self", "level", NULL };
-    PyObject *dual;
-    int number;
-    (void)module;
-    return PyArg_ParseTupleAndKeywords(all, kwargs, "O!i", names, face.tensor, &dual, &number) ? unpack(dual, number, false) : NULL;
-}
-
 static PyMethodDef functions[] = {
     { "_func_jvp", func_jvp, METH_VARARGS, NULL },
     { "_func_jacfwd", func_jacfwd, METH_VARARGS, NULL },
     { "_enter_dual_level", enter_dual_level, METH_NOARGS, NULL },
     { "_exit_dual_level", exit_dual_level, METH_O, NULL },
-    { "_make_dual", (PyCFunction)(void (*)(void))make_dual, METH_VARARGS | METH_KEYWORDS, NULL },
-    { "_unpack_dual", (PyCFunction)(void (*)(void))unpack_dual, METH_VARARGS | METH_KEYWORDS, NULL },
-    { "_fw_primal", (PyCFunction)(void (*)(void))fw_primal, METH_VARARGS | METH_KEYWORDS, NULL },
     { 0 },
 };
 

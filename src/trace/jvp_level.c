@@ -348,11 +348,15 @@ void tp_jvp_level_free(tp_jvp_level *j)
 void tp_jvp_level_enter(tp_jvp_level *j)
 {
     tp_level_enter(&j->level);
+    if (!j->closed)
+        tp_self.dual_level = &j->level.mount;
 }
 
 void tp_jvp_level_leave(tp_jvp_level *j)
 {
     tp_level_leave(&j->level);
+    if (!j->closed)
+        tp_self.dual_level = NULL;
 }
 
 tp_jvp_level *tp_jvp_level_of(const tp_tensor *t)
@@ -365,16 +369,15 @@ tp_jvp_level *tp_jvp_level_of(const tp_tensor *t)
 
 tp_jvp_level *tp_jvp_level_open(void)
 {
-    for (tp_mount *m = tp_self.transforms; m; m = m->outer)
-        if (m->call == level_call && !((tp_jvp_level *)(void *)m)->closed)
-            return (tp_jvp_level *)(void *)m;
-    return NULL;
+    return (tp_jvp_level *)(void *)tp_self.dual_level;
 }
 
 bool tp_inside_transform(void)
 {
-    tp_jvp_level *open = tp_jvp_level_open();
-    return open ? tp_self.transforms != &open->level.mount || open->level.mount.outer : tp_self.transforms != NULL;
+    for (tp_mount *m = tp_self.transforms; m; m = m->outer)
+        if (m != tp_self.dual_level)
+            return true;
+    return false;
 }
 
 bool tp_jvp_level_pause(tp_jvp_level *j, bool paused)

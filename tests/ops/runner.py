@@ -47,7 +47,7 @@ def run(torch, name, overload, arguments):
 
 def wider(torch, value):
     """The same argument in double precision."""
-    to = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+    to = {torch.float32: torch.float64, torch.complex64: torch.complex128, torch.float16: torch.float64, torch.bfloat16: torch.float64}
     if isinstance(value, torch.Tensor):
         return value.to(to.get(value.dtype, value.dtype))
     if isinstance(value, list):

@@ -90,6 +90,16 @@ def difference(ours, theirs):
     return None
 
 
+def nearer(key, arguments, ours, theirs):
+    """Are these results of a half type nearer to the truth than PyTorch's? Without AVX-512 it rounds every partial sum of a
+    convolution; the truth is the same call in double precision, which the cases in float64 hold to PyTorch."""
+    answer = runner.run_twice(torch, OPS[key]["name"], OPS[key]["overload"], arguments)
+    if not answer or any(a["dtype"] not in ("float16", "bfloat16") or a["size"] != b["size"] for a, b in zip(ours, theirs)):
+        return False
+    return all(abs(x - z) <= max(abs(y - z), 2.0 ** -8 * abs(z)) for a, b, t in zip(ours, theirs, answer[1])
+               for x, y, z in zip(a["data"], b["data"], t["data"]))
+
+
 def fault(key, arguments, wanted):
     """What is wrong with an op's answer to one case, or None."""
     got = runner.run(torch, OPS[key]["name"], OPS[key]["overload"], arguments)
@@ -101,7 +111,8 @@ def fault(key, arguments, wanted):
         return None if got.get("error") == wanted["error"] else f"{got.get('error', 'no error')}, expected {wanted['error']}"
     if "error" in got:
         return got["error"]
-    return difference(json.loads(json.dumps(got["ok"])), wanted["ok"])
+    unlike = difference(json.loads(json.dumps(got["ok"])), wanted["ok"])
+    return unlike if unlike and not (unlike.startswith("element") and nearer(key, arguments, got["ok"], wanted["ok"])) else None
 
 
 def answers(expected, key, part, asked):

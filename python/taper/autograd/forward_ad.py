@@ -2,7 +2,7 @@
 from typing import NamedTuple, Optional
 
 from .. import _C
-from .._C import Tensor
+from .._C import Tensor, _VariableFunctions as _functions
 from .grad_mode import _Mode
 
 __all__ = ["UnpackedDualTensor", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual", "dual_level"]
@@ -32,7 +32,7 @@ def make_dual(tensor, tangent, *, level=None):
     for what, t in (("primal", tensor), ("tangent", tangent)):
         if not (t.is_floating_point() or t.is_complex()):
             raise ValueError(f"Expected {what} to be floating point or complex, but got: {t.dtype}")
-    return _C._make_dual(tensor, tangent, level)
+    return _functions._make_dual(tensor, tangent, level)
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -44,7 +44,7 @@ class UnpackedDualTensor(NamedTuple):
 def unpack_dual(tensor, *, level=None):
     """The primal and the tangent of a dual tensor."""
     level = _current_level if level is None else level
-    return UnpackedDualTensor(tensor, None) if level < 0 else UnpackedDualTensor(*_C._unpack_dual(tensor, level))
+    return UnpackedDualTensor(tensor, None) if level < 0 else UnpackedDualTensor(*_functions._unpack_dual(tensor, level))
 
 
 class dual_level(_Mode):

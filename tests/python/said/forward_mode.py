@@ -229,3 +229,19 @@ def functions():
                 say("  raises", type(error).__name__, error)
     attempt(jvp, Separate.apply, (x, x), (t, t))
     attempt(jvp, Scaled.apply, (x, x), (t, t))
+
+
+@case
+def ops_of_duals():
+    aten = torch.ops.aten
+    attempt(aten._make_dual, x, t, 0)
+    attempt(aten._unpack_dual, x, 0)
+    attempt(aten._fw_primal, x, 0)
+    with fwAD.dual_level():
+        d = aten._make_dual(x, t, 0)
+        say("  dual", d, torch._make_dual(torch.ones(3, requires_grad=True), torch.ones(3), 0).grad_fn)
+        for level in (0, 1):
+            attempt(aten._unpack_dual, d, level)
+            attempt(aten._fw_primal, d, level)
+        for arguments in ((x, t, 1), (x, t[:1], 0), (d, t, 0), (x, d, 0)):
+            attempt(aten._make_dual, *arguments)
