@@ -10,32 +10,20 @@
 #include "trace/fake.h"
 #include "trace/table.h"
 
-enum { MOST_SYMBOLS = 64 };
-
-/* The symbols of one call, in order of creation. */
-typedef struct symbols {
-    tp_shape_env *env;          /* owned */
-    int           count;
-    tp_sym        symbol[MOST_SYMBOLS];
-    tp_binding    value[MOST_SYMBOLS];
-} symbols;
-
-static tp_tensor *fake_tensor(const tp_tensor *real, symbols *s)
+static tp_tensor *fake_tensor(const tp_tensor *real, tp_table_symbols *s)
 {
     tp_sym size[TP_MAX_DIMS];
     if (!s)
         return tp_fake_of(real);
     for (int i = 0; i < real->ndim; i++) {
         size[i] = tp_shape_env_symbol(s->env, real->size[i], NULL, TP_RANGE_ALL);
-        if (tp_sym_is_node(size[i]) && s->count < MOST_SYMBOLS) {
-            s->symbol[s->count] = size[i];
+        if (tp_sym_is_node(size[i]) && s->count < TP_TABLE_SYMBOLS)
             s->value[s->count++] = (tp_binding){ size[i], tp_sym_int(real->size[i]) };
-        }
     }
     return tp_fake_symbolic(real, s->env, size);
 }
 
-static bool fake_value(tp_value real, symbols *s, tp_value *out)
+static bool fake_value(tp_value real, tp_table_symbols *s, tp_value *out)
 {
     *out = tp_none();
     if (real.tag == TP_TENSOR) {
@@ -54,25 +42,33 @@ static bool fake_value(tp_value real, symbols *s, tp_value *out)
     return ok;
 }
 
-static bool fake_call(const tp_op *op, const tp_value *arg, symbols *s, tp_outcome *out)
+bool tp_table_fake(const tp_op *op, const tp_value *arg, tp_table_symbols *s, tp_value *fake)
 {
-    tp_value fake[TP_SAMPLES_ARGS];
     bool ok = true;
     for (int i = 0; i < op->arg_count; i++)
         if (!fake_value(arg[i], s, &fake[i]))
             ok = false;
+    if (!ok)
+        tp_values_unref(fake, op->arg_count);
+    return ok;
+}
+
+static bool fake_call(const tp_op *op, const tp_value *arg, tp_table_symbols *s, tp_outcome *out)
+{
+    tp_value fake[TP_SAMPLES_ARGS];
+    bool ok = tp_table_fake(op, arg, s, fake);
     if (ok) {
         tp_fake_mode mode = { .env = s ? s->env : NULL };
         tp_fake_enter(&mode);           /* a factory's result is fake by the mode alone, also inside a composite */
         tp_outcome_call(out, op, fake, tp_call);
         tp_fake_leave(&mode);
+        tp_values_unref(fake, op->arg_count);
     }
-    tp_values_unref(fake, op->arg_count);
     return ok;
 }
 
 /* Zero divisors and singular matrices are found by looking at data, types that only the kernel refuses by running it. */
-static bool looked_at_data(const tp_outcome *o)
+bool tp_looked_at_data(const tp_outcome *o)
 {
     return strstr(o->text, "_cpu\" not implemented for") || o->error == TP_ERR_ZERO_DIVISION || strcmp(o->text, "ZeroDivisionError") == 0 ||
            o->error == TP_ERR_LINALG || strstr(o->text, "is zero and using it on lu_solve");
@@ -85,7 +81,7 @@ static bool agree_on_errors(tp_tally *t, const tp_outcome *real, const tp_outcom
         return true;
     if (real->ok)
         tp_tally_fail(t, "only the fake call fails: %s", fake->text);
-    else if (fake->ok && !looked_at_data(real))
+    else if (fake->ok && !tp_looked_at_data(real))
         tp_tally_fail(t, "only the real call fails: %s", real->text);
     else if (!fake->ok && (real->error != fake->error || (words && strcmp(real->text, fake->text) != 0)))
         tp_tally_fail(t, "fails with '%s', fake with '%s'", real->text, fake->text);
@@ -141,7 +137,7 @@ void tp_check_fake(tp_tally *t, const tp_sample_style *style)
 
 /* ---- expressions ---- */
 
-static bool is(const symbols *s, tp_sym x, int64_t want)
+static bool is(const tp_table_symbols *s, tp_sym x, int64_t want)
 {
     int64_t got;
     bool ok = tp_sym_eval(x, s->value, (size_t)s->count, &got) && got == want;
@@ -157,7 +153,7 @@ static void print(tp_sym x, char out[128])
     tp_text_fini(&text);
 }
 
-static void compare_at(tp_tally *t, const symbols *s, const tp_outcome *real, const tp_outcome *fake, const char *where)
+static void compare_at(tp_tally *t, const tp_table_symbols *s, const tp_outcome *real, const tp_outcome *fake, const char *where)
 {
     char size[128], stride[128];
     if (real->count != fake->count)
@@ -180,38 +176,43 @@ static void compare_at(tp_tally *t, const symbols *s, const tp_outcome *real, co
     }
 }
 
-static bool guards_hold(const symbols *s)
+bool tp_table_rebind(tp_table_symbols *s, const tp_sample_style *grown)
 {
+    for (int i = 0; i < s->count; i++) {
+        int64_t hint = tp_symbol_of(s->value[i].symbol)->hint;
+        s->value[i].value = tp_sym_int(!grown->only || grown->only == i + 1 ? hint * grown->grow + grown->plus : hint);
+    }
     for (size_t i = 0; i < tp_shape_env_guard_count(s->env); i++)
         if (!is(s, tp_shape_env_guard_at(s->env, i)->condition, 1))
             return false;
     return true;
 }
 
-/* The same expressions at larger sizes, if the guards that were met allow them. */
-static void compare_grown(tp_tally *t, symbols *s, const tp_outcome *fake, const tp_sample_style *style, int64_t grow, int64_t plus,
-                          int only)
+bool tp_table_grown(const tp_table_symbols *s, const tp_sample_style *style, int at, tp_sample_style *grown, char where[64])
 {
-    tp_sample_style grown = *style;
+    *grown = *style;
+    grown->grow = 2;
+    grown->plus = at == 1;
+    grown->only = at < 2 ? 0 : at - 1;
+    if (grown->only)
+        snprintf(where, 64, "s%d alone times 2", grown->only - 1);
+    else
+        snprintf(where, 64, "sizes times 2 plus %lld", LL(grown->plus));
+    return s->count && grown->only <= s->count;
+}
+
+/* The same expressions at larger sizes, if the guards that were met allow them. */
+static void compare_grown(tp_tally *t, tp_table_symbols *s, const tp_outcome *fake, const tp_sample_style *grown, const char *where)
+{
     tp_value arg[TP_SAMPLES_ARGS];
     tp_outcome real;
-    char where[64];
-    grown.grow = grow, grown.plus = plus, grown.only = only;
-    for (int i = 0; i < s->count; i++) {
-        int64_t hint = tp_symbol_of(s->symbol[i])->hint;
-        s->value[i].value = tp_sym_int(!only || only == i + 1 ? hint * grow + plus : hint);
-    }
-    if (!guards_hold(s) || !tp_samples_make(t->op, t->sample, &grown, arg))
+    if (!tp_table_rebind(s, grown) || !tp_samples_make(t->op, t->sample, grown, arg))
         return;
-    if (only)
-        snprintf(where, sizeof where, "s%d alone times %lld", only - 1, LL(grow));
-    else
-        snprintf(where, sizeof where, "sizes times %lld plus %lld", LL(grow), LL(plus));
     tp_outcome_call(&real, t->op, arg, tp_call);
     t->calls++;
     if (real.ok)
         compare_at(t, s, &real, fake, where);
-    else if (!looked_at_data(&real))
+    else if (!tp_looked_at_data(&real))
         tp_tally_fail(t, "%s: the guards hold, the real call fails: %s", where, real.text);
     tp_outcome_fini(&real);
     tp_values_unref(arg, t->op->arg_count);
@@ -221,7 +222,9 @@ void tp_check_symbolic(tp_tally *t, const tp_sample_style *style)
 {
     tp_value arg[TP_SAMPLES_ARGS];
     tp_outcome real, fake;
-    symbols s = { .env = tp_shape_env_new(NULL, NULL) };
+    tp_sample_style grown;
+    char where[64];
+    tp_table_symbols s = { .env = tp_shape_env_new(NULL, NULL) };
     if (t->op->flags & TP_OP_SYNC || !s.env || !tp_samples_make(t->op, t->sample, style, arg)) {
         tp_shape_env_unref(s.env);
         return;
@@ -231,10 +234,8 @@ void tp_check_symbolic(tp_tally *t, const tp_sample_style *style)
         t->calls++;
         if (agree_on_errors(t, &real, &fake, false)) {
             compare_at(t, &s, &real, &fake, "hints");
-            compare_grown(t, &s, &fake, style, 2, 0, 0);
-            compare_grown(t, &s, &fake, style, 2, 1, 0);
-            for (int i = 1; i <= s.count; i++)
-                compare_grown(t, &s, &fake, style, 2, 0, i);
+            for (int at = 0; tp_table_grown(&s, style, at, &grown, where); at++)
+                compare_grown(t, &s, &fake, &grown, where);
         }
         tp_outcome_fini(&real);
         tp_outcome_fini(&fake);

@@ -1,8 +1,13 @@
-/* table_record.c - a call recorded, and recorded below the functionaliser, gives when its graph is run what the call gives. */
+/* table_record.c - a call recorded, and recorded below the functionaliser, gives when its graph is run what the call gives.
+ *
+ * Elsewhere: it is recorded on fakes whose sizes are symbols, and its graph is run at the sizes it was recorded at and, where
+ * its guards allow them, at larger ones. */
 #include "base/array.h"
 #include "ir/run.h"
 #include "ir/text.h"
+#include "ops/dispatch.h"
 #include "tensor/generator.h"
+#include "trace/fake.h"
 #include "trace/functional.h"
 #include "trace/record.h"
 #include "trace/table.h"
@@ -10,7 +15,7 @@
 typedef struct tracing {
     tp_recorder   *recorder;        /* owned */
     tp_functional *functional;      /* owned, may be NULL */
-    tp_array(tp_value) input;       /* borrowed from the samples */
+    const char    *what;            /* of it is told in faults */
 } tracing;
 
 /* The value as the traced call gets it: each tensor an input, a wrapper where writes are taken out. Owned. */
@@ -18,7 +23,7 @@ static bool enter_value(tracing *t, tp_value v, tp_value *out)
 {
     if (v.tag == TP_TENSOR) {
         *out = t->functional ? tp_of_tensor(tp_functional_wrap(t->functional, v.tensor)) : tp_value_ref(v);
-        return out->tag == TP_TENSOR && tp_record_input(t->recorder, "x", v) && tp_array_push(&t->input, v);
+        return out->tag == TP_TENSOR && tp_record_input(t->recorder, "x", v);
     }
     if (v.tag != TP_LIST) {
         *out = tp_value_ref(v);
@@ -72,13 +77,25 @@ static bool trace(tracing *t, const tp_op *op, const tp_value *arg)
     return ok;
 }
 
-static tp_plan *running_plan;           /* of the graph that run_graph is to run instead of the op */
-static const tracing *running;
+/* The graph that run_graph runs instead of the op, and its inputs. */
+typedef struct running {
+    tp_plan *plan;                  /* owned */
+    tp_array(tp_value) input;       /* borrowed from the samples */
+} running;
+static running now;
 
 static bool run_graph(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     (void)arg;
-    return tp_plan_run_into(running_plan, running->input.item, (uint32_t)running->input.count, result, op->result_count);
+    return tp_plan_run_into(now.plan, now.input.item, (uint32_t)now.input.count, result, op->result_count);
+}
+
+static bool gather_inputs(const tp_value *v, int64_t count)
+{
+    bool ok = true;
+    for (int64_t i = 0; ok && i < count; i++)
+        ok = v[i].tag == TP_TENSOR ? tp_array_push(&now.input, v[i]) : v[i].tag != TP_LIST || gather_inputs(v[i].list->item, v[i].list->count);
+    return ok;
 }
 
 static void reseed(void)
@@ -86,71 +103,151 @@ static void reseed(void)
     tp_generator_set_seed(tp_generator_default(), 7);
 }
 
-static void compare(tp_tally *t, const char *what, const tp_outcome *want, const tp_outcome *got)
+static void compare(tp_tally *t, const char *what, const char *where, const tp_outcome *want, const tp_outcome *got)
 {
     char why[256];
     if (!got->ok)
-        tp_tally_fail(t, "%s: the graph fails: %s", what, got->text);
+        tp_tally_fail(t, "%s: %s: the graph fails: %s", what, where, got->text);
     else if (got->count != want->count)
-        tp_tally_fail(t, "%s: %d results, not %d", what, got->count, want->count);
+        tp_tally_fail(t, "%s: %s: %d results, not %d", what, where, got->count, want->count);
     for (int i = 0; got->ok && got->count == want->count && i < got->count; i++)
         if (want->tensor[i] && (!got->tensor[i] || !tp_same_numbers(want->tensor[i], got->tensor[i], 1e-6, why)))
-            tp_tally_fail(t, "%s: result %d: %s", what, i, got->tensor[i] ? why : "is none");
+            tp_tally_fail(t, "%s: %s: result %d: %s", what, where, i, got->tensor[i] ? why : "is none");
 }
 
-static void check(tp_tally *t, const tp_sample_style *style, bool functional)
+/* Runs the op and the graph on equal, fresh arguments, if the op takes them. */
+static bool replay(tp_tally *t, const char *what, const char *where, const tp_sample_style *style)
 {
-    tp_value arg[TP_SAMPLES_ARGS], traced[TP_SAMPLES_ARGS], again[TP_SAMPLES_ARGS];
-    const char *what = functional ? "functionalised" : "recorded";
+    tp_value arg[TP_SAMPLES_ARGS], again[TP_SAMPLES_ARGS];
     tp_outcome want, got = { 0 };
     if (!tp_samples_make(t->op, t->sample, style, arg))
-        return;
+        return false;
     reseed();
     tp_outcome_call(&want, t->op, arg, tp_call);
-    if (want.ok && tp_samples_make(t->op, t->sample, style, traced)) {
-        tracing of = { .recorder = tp_recorder_new(NULL), .functional = functional ? tp_functional_new() : NULL };
-        if (of.recorder && (!functional || of.functional)) {
+    bool taken = want.ok;
+    if (taken && tp_samples_make(t->op, t->sample, style, again)) {
+        now.input.count = 0;
+        if (gather_inputs(again, t->op->arg_count)) {
             reseed();
-            bool ok = trace(&of, t->op, traced);
-            if (!ok && tp_error_kind() != TP_ERR_MEMORY)
-                tp_tally_fail(t, "%s: cannot be traced: %s", what, tp_error_text());
-            tp_error_clear();
-            running_plan = ok && !tp_recorder_constant_count(of.recorder) ? tp_plan_new(tp_recorder_graph(of.recorder), NULL) : NULL;
-            /* What was traced was also computed: the graph begins with values as fresh as the call did. */
-            if (running_plan && tp_samples_make(t->op, t->sample, style, again)) {
-                size_t k = 0;
-                for (int i = 0; i < t->op->arg_count; i++) {
-                    if (again[i].tag == TP_TENSOR)
-                        of.input.item[k++] = again[i];
-                    for (uint32_t n = 0; again[i].tag == TP_LIST && n < again[i].list->count; n++)
-                        if (again[i].list->item[n].tag == TP_TENSOR)
-                            of.input.item[k++] = again[i].list->item[n];
-                }
-                running = &of;
-                reseed();
-                tp_outcome_call(&got, t->op, again, run_graph);
-                t->calls++;
-                compare(t, what, &want, &got);
-                tp_outcome_fini(&got);
-                tp_values_unref(again, t->op->arg_count);
-            }
-            tp_plan_free(running_plan);
+            tp_outcome_call(&got, t->op, again, run_graph);
+            t->calls++;
+            compare(t, what, where, &want, &got);
+            tp_outcome_fini(&got);
         }
-        tp_array_fini(&of.input);
-        tp_functional_free(of.functional);
-        tp_recorder_free(of.recorder);
-        tp_values_unref(traced, t->op->arg_count);
+        tp_values_unref(again, t->op->arg_count);
     }
     tp_outcome_fini(&want);
     tp_values_unref(arg, t->op->arg_count);
+    return taken;
+}
+
+/* Makes the plan of the call; false: there is none, for a reason that is told where it is a fault. */
+static bool plan(tp_tally *t, tracing *of, const tp_value *arg)
+{
+    reseed();
+    bool ok = trace(of, t->op, arg);
+    if (!ok && tp_error_kind() != TP_ERR_MEMORY)
+        tp_tally_fail(t, "%s: cannot be traced: %s", of->what, tp_error_text());
+    tp_error_clear();
+    now.plan = ok && !tp_recorder_constant_count(of->recorder) ? tp_plan_new(tp_recorder_graph(of->recorder), NULL) : NULL;
+    return now.plan;
+}
+
+static bool begin(tracing *of, const char *what, bool functional)
+{
+    *of = (tracing){ .what = what, .recorder = tp_recorder_new(NULL), .functional = functional ? tp_functional_new() : NULL };
+    return of->recorder && (!functional || of->functional);
+}
+
+static void end(tracing *of)
+{
+    tp_plan_free(now.plan);
+    tp_array_fini(&now.input);
+    now = (running){ 0 };
+    tp_functional_free(of->functional);
+    tp_recorder_free(of->recorder);
+}
+
+static bool is_refused(tp_tally *t, const tp_value *arg)
+{
+    tp_outcome real;
+    tp_outcome_call(&real, t->op, arg, tp_call);
+    bool refused = !real.ok;
+    tp_outcome_fini(&real);
+    return refused;
+}
+
+static void check(tp_tally *t, const tp_sample_style *style, const char *what, bool functional)
+{
+    tp_value arg[TP_SAMPLES_ARGS];
+    tracing of;
+    if (!tp_samples_make(t->op, t->sample, style, arg))
+        return;
+    /* What is traced is also computed: a call that was tried has changed its arguments. */
+    bool refused = is_refused(t, arg);
+    tp_values_unref(arg, t->op->arg_count);
+    if (refused || !tp_samples_make(t->op, t->sample, style, arg))
+        return;
+    if (begin(&of, what, functional) && plan(t, &of, arg))
+        (void)replay(t, what, "at its sizes", style);
+    end(&of);
+    tp_values_unref(arg, t->op->arg_count);
+}
+
+static tp_row row_of(const tp_op *op, const tp_table_symbols *s, bool again)
+{
+    if (again || !s->count)
+        return again ? TP_ROW_AGAIN : TP_ROW_SIZELESS;
+    return op->flags & TP_OP_SYNC ? TP_ROW_DATA : op->flags & TP_OP_RNG || op->kind == TP_LIKE_RANDOM ? TP_ROW_RANDOM : TP_ROW_FIXED;
+}
+
+static void check_elsewhere(tp_tally *t, const tp_sample_style *style, const char *what, bool functional)
+{
+    tp_value arg[TP_SAMPLES_ARGS], fake[TP_SAMPLES_ARGS];
+    tp_table_symbols s = { .env = tp_shape_env_new(NULL, NULL) };
+    tp_sample_style grown;
+    char where[64];
+    tracing of;
+    if (!s.env || !tp_samples_make(t->op, t->sample, style, arg)) {
+        tp_shape_env_unref(s.env);
+        return;
+    }
+    if (tp_table_fake(t->op, arg, &s, fake)) {
+        tp_fake_mode mode = { .env = s.env };
+        if (!is_refused(t, arg)) {
+            bool ok = begin(&of, what, functional), again = false;
+            tp_fake_enter(&mode);
+            ok = ok && plan(t, &of, fake);
+            tp_fake_leave(&mode);
+            ok = ok && replay(t, what, "at its sizes", style);
+            for (int at = 0; ok && tp_table_grown(&s, style, at, &grown, where); at++)
+                again |= tp_table_rebind(&s, &grown) && replay(t, what, where, &grown);
+            if (ok)
+                t->rows[row_of(t->op, &s, again)]++;
+            end(&of);
+        }
+        tp_values_unref(fake, t->op->arg_count);
+    }
+    tp_values_unref(arg, t->op->arg_count);
+    tp_shape_env_unref(s.env);
 }
 
 void tp_check_recorded(tp_tally *t, const tp_sample_style *style)
 {
-    check(t, style, false);
+    check(t, style, "recorded", false);
 }
 
 void tp_check_functionalised(tp_tally *t, const tp_sample_style *style)
 {
-    check(t, style, true);
+    check(t, style, "functionalised", true);
+}
+
+void tp_check_recorded_elsewhere(tp_tally *t, const tp_sample_style *style)
+{
+    check_elsewhere(t, style, "recorded elsewhere", false);
+}
+
+void tp_check_functionalised_elsewhere(tp_tally *t, const tp_sample_style *style)
+{
+    check_elsewhere(t, style, "functionalised elsewhere", true);
 }

@@ -147,7 +147,7 @@ static bool holds(tp_scope *scope, tp_value condition, bool otherwise)
     return !scope->failed && tp_as_bool(v);
 }
 
-static bool check_weights(tp_scope *scope, const char *name, tp_value w, int64_t observations, bool whole)
+static bool check_weights(tp_scope *scope, const char *name, tp_value w, const tp_tensor *x, bool whole)
 {
     const tp_tensor *t = tp_as_tensor(w);
     if (!t)
@@ -157,25 +157,25 @@ static bool check_weights(tp_scope *scope, const char *name, tp_value w, int64_t
         return tp_fail(TP_ERR_RUNTIME, "cov(): expected %s to have one or fewer dimensions but got %s with %d dimensions", name, name, t->ndim);
     if (whole ? !tp_dtype_is_integral((tp_dtype)t->dtype) : !tp_dtype_is_float((tp_dtype)t->dtype))
         return tp_fail(TP_ERR_RUNTIME, "cov(): expected %s to have %s dtype but got %s with %s dtype", name, whole ? "integral" : "floating point", name, title);
-    if (t->numel != observations)
-        return tp_fail(TP_ERR_RUNTIME, "cov(): expected %s to have the same numel as there are observations in the input but got %lld != %lld",
-                       name, LL(t->numel), LL(observations));
+    if (!tp_guard(tp_sym_eq(tp_syms_numel(t), tp_tensor_sym_size(x, 1)), &scope->failed))
+        return !scope->failed && tp_fail(TP_ERR_RUNTIME, "cov(): expected %s to have the same numel as there are observations in the input but got %lld != %lld",
+                                         name, LL(t->numel), LL(x->size[1]));
     if (t->numel && !holds(scope, RUN(ge_Scalar, RUN(min, w), tp_int(0)), true))
         return !scope->failed && tp_fail(TP_ERR_RUNTIME, "cov(): %s cannot be negative", name);
     return !scope->failed;
 }
 
-static tp_value number_like(tp_scope *scope, tp_value x, int64_t number)
+static tp_value number_like(tp_scope *scope, tp_value x, tp_sym number)
 {
-    return RUN(scalar_tensor, tp_int(number), tp_of_dtype(TP_i64), (tp_value){ .tag = TP_LAYOUT }, tp_of_device(x.tensor->device));
+    return RUN(scalar_tensor, tp_of_sym(number), tp_of_dtype(TP_i64), (tp_value){ .tag = TP_LAYOUT }, tp_of_device(x.tensor->device));
 }
 
 /* What the products are divided by. */
-static tp_value covariance_factor(tp_scope *scope, tp_value x, int64_t n, tp_value w, tp_value total, const tp_value *arg)
+static tp_value covariance_factor(tp_scope *scope, tp_value x, tp_sym n, tp_value w, tp_value total, const tp_value *arg)
 {
     int64_t correction = tp_as_int(arg[1]);
     if (w.tag != TP_TENSOR)
-        return number_like(scope, x, n - correction);
+        return number_like(scope, x, tp_sym_sub(n, tp_sym_int(correction)));
     if (!correction)
         return total;
     if (arg[3].tag != TP_TENSOR)
@@ -190,8 +190,8 @@ static tp_value covariance(tp_scope *scope, const tp_value *arg)
     x = x.tensor->ndim < 2 ? RUN(view, x, tp_scope_list(scope, 2, flat)) : x;
     if (scope->failed)
         return tp_none();
-    int64_t n = x.tensor->size[1];
-    if (!check_weights(scope, "fweights", arg[2], n, true) || !check_weights(scope, "aweights", arg[3], n, false)) {
+    tp_sym n = tp_tensor_sym_size(x.tensor, 1);
+    if (!check_weights(scope, "fweights", arg[2], x.tensor, true) || !check_weights(scope, "aweights", arg[3], x.tensor, false)) {
         scope->failed = true;
         return tp_none();
     }
