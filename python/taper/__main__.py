@@ -20,12 +20,10 @@ def fresh_main(file=None):
 
 
 def run_script(path):
-    import tokenize
-
     if os.path.isdir(path) or path.endswith((".zip", ".pyz")):
         runpy.run_path(path, run_name="__main__")
         return
-    with tokenize.open(path) as source:
+    with open(path, "rb") as source:
         code = compile(source.read(), path, "exec")
     sys.path[0] = os.path.dirname(os.path.abspath(path))
     exec(code, fresh_main(path))

@@ -4,9 +4,7 @@
 loaded once in a process, so the name is chosen when the package is first imported.
 """
 import importlib
-import importlib.abc
 import importlib.machinery
-import importlib.metadata
 import sys
 
 NAME = __name__.rsplit(".", 1)[0]
@@ -20,8 +18,8 @@ def install():
             "TAPER_AS_TORCH=1 before taper is imported")
 
 
-class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """`taper.x` is `torch.x`, and `functorch` is `torch.functorch`."""
+class _Alias:
+    """`taper.x` is `torch.x`, and `functorch` is `torch.functorch`. Not an importlib.abc finder: those take longer to import than Taper."""
 
     def find_spec(self, name, path=None, target=None):
         alias = name.startswith("taper.") and name != "taper.__main__" or name.partition(".")[0] == "functorch"
@@ -34,25 +32,11 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module):
         pass
 
-    def find_distributions(self, context=importlib.metadata.DistributionFinder.Context()):
-        if context.name in (None, "torch"):
-            yield _Distribution()
+    def find_distributions(self, context=None):
+        """Asked by importlib.metadata."""
+        from ._distribution import Distribution
 
-
-class _Distribution(importlib.metadata.Distribution):
-    """What importlib.metadata says of torch."""
-
-    def read_text(self, filename):
-        if filename not in ("METADATA", "PKG-INFO"):
-            return None
-        from .torch_version import __version__
-
-        return f"Metadata-Version: 2.1\nName: torch\nVersion: {__version__}\n"
-
-    def locate_file(self, path):
-        import pathlib
-
-        return pathlib.Path(__file__).parent.parent / path
+        return [Distribution()] if context is None or context.name in (None, "torch") else []
 
 
 def answer_for_torch():
