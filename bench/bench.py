@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-GROUPS = ("startup", "overhead", "throughput", "graphs")
+GROUPS = ("startup", "overhead", "throughput", "graphs", "captures")
 
 
 def run(name, command, group, threads):
@@ -45,10 +45,10 @@ def main():
                 for metric, value in run(name, command, group, options.threads).items():
                     best[name][metric] = min(value, best[name].get(metric, value))
         print(f"\n{group}, {options.threads} thread(s){'':>{40 - len(group)}}{'taper':>12}{'torch':>12}{'torch/taper':>13}")
-        for metric, theirs in best["torch"].items():
-            ours = best["taper"].get(metric)
-            shown = f"{ours:12.3f}{theirs:12.3f}{theirs / ours:13.2f}" if ours else f"{'-':>12}{theirs:12.3f}{'-':>13}"
-            print(f"  {metric:<50}{shown}")
+        for metric in {**best["torch"], **best["taper"]}:
+            both = [best[name].get(metric) for name in ("taper", "torch")]
+            shown = "".join(f"{value:12.3f}" if value else f"{'-':>12}" for value in both)
+            print(f"  {metric:<50}{shown}{both[1] / both[0] if all(both) else float('nan'):13.2f}")
         results[group] = best
     if options.json:
         with open(options.json, "w") as file:

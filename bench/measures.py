@@ -96,7 +96,24 @@ def graphs():
         yield f"{name} of {count} nodes, ms", best_of(run) * 1e3
 
 
-GROUPS = {"startup": startup, "overhead": overhead, "throughput": throughput, "graphs": graphs}
+def captures():
+    import torch
+    from torch.fx.experimental.proxy_tensor import make_fx
+    nn = torch.nn
+    for count in (1000, 10_000) if os.environ["BENCH_MODULE"] == "taper" else (1000,):      # PyTorch takes half a minute for the second
+        net, x = nn.Sequential(*(layer for _ in range(count) for layer in (nn.Linear(4, 4), nn.ReLU()))), torch.randn(2, 4)
+        state = {name: parameter.detach() for name, parameter in net.named_parameters()}
+
+        def capture():
+            with torch.no_grad():
+                call = lambda state, x: torch.func.functional_call(net, state, (x,))
+                return make_fx(call, tracing_mode="fake", record_stack_traces=True)(state, x)
+
+        capture()
+        yield f"make_fx (fake, with lines) of {count} x (Linear, ReLU), ms", min(timeit.repeat(capture, number=1, repeat=3 if count > 1000 else 5)) * 1e3
+
+
+GROUPS = {"startup": startup, "overhead": overhead, "throughput": throughput, "graphs": graphs, "captures": captures}
 
 if __name__ == "__main__":
     for metric, value in GROUPS[sys.argv[1]]():

@@ -14,15 +14,14 @@
 #include "pass/pass.h"
 #include "python/fx.h"
 #include "python/pytree.h"
+#include "python/user_stack.h"
 #include "trace/functional.h"
 #include "trace/record.h"
 
 typedef struct tracing {
     PyObject *table;            /* borrowed dict, may be NULL: OpOverload -> callable */
     PyObject *stack;            /* borrowed list: nn_module_stack of each module that runs, or the node that is run again */
-    PyObject *outermost;        /* borrowed code: frames from here on outwards are not the user's */
-    PyObject *lines;            /* counted dict: (code, line) -> its lines in a stack trace */
-    PyObject *getline;          /* counted: linecache.getline */
+    user_stack lines;
     tp_recorder   *recorder;    /* owned */
     tp_functional *functional;  /* owned, may be NULL: writes are recorded as they are */
     tp_layer_id    layer;
@@ -31,80 +30,6 @@ typedef struct tracing {
 } tracing;
 
 /* ---- where a node comes from ---- */
-
-/* `File "f.py", line 3, in forward\n    return x + y`; borrowed. */
-static PyObject *line_text(tracing *t, PyCodeObject *code, int line)
-{
-    PyObject *key = Py_BuildValue("Oi", code, line), *known = key ? PyDict_GetItemWithError(t->lines, key) : NULL;
-    if (!known && key && !PyErr_Occurred()) {
-        PyObject *source = PyObject_CallFunction(t->getline, "Oi", code->co_filename, line);
-        PyObject *bare = source ? PyObject_CallMethod(source, "strip", NULL) : NULL;
-        PyObject *text = bare ? PyUnicode_FromFormat("File \"%U\", line %d, in %U\n    %U", code->co_filename, line,
-                                                     code->co_name, bare)
-                              : NULL;
-        if (text && PyDict_SetItem(t->lines, key, text) == 0)
-            known = text;
-        Py_XDECREF(source);
-        Py_XDECREF(bare);
-        Py_XDECREF(text);
-    }
-    Py_XDECREF(key);
-    return known;
-}
-
-/* The package's own frames are not the user's, except the forward of its modules. */
-bool face_is_user_frame(PyFrameObject *f, PyCodeObject *code)
-{
-    if (PyUnicode_CompareWithASCIIString(code->co_name, "forward") == 0)
-        return true;
-    PyObject *globals = PyFrame_GetGlobals(f), *name = PyDict_GetItemString(globals, "__name__");
-    const char *module = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
-    size_t length = strlen(face.package);
-    bool own = module && strncmp(module, face.package, length) == 0 && (module[length] == '.' || !module[length]);
-    Py_DECREF(globals);
-    return !own;
-}
-
-static PyObject *user_stack(tracing *t)
-{
-    PyObject *list = PyList_New(0), *text = NULL, *joint = PyUnicode_FromString("\n  ");
-    PyFrameObject *f = (PyFrameObject *)Py_XNewRef((PyObject *)PyEval_GetFrame());
-    while (f && list) {
-        PyCodeObject *code = PyFrame_GetCode(f);
-        bool last = (PyObject *)code == t->outermost;
-        if (!last && face_is_user_frame(f, code)) {
-            PyObject *line = line_text(t, code, PyFrame_GetLineNumber(f));
-            if (!line || PyList_Append(list, line) < 0)
-                Py_CLEAR(list);
-        }
-        Py_DECREF(code);
-        PyFrameObject *back = last ? NULL : PyFrame_GetBack(f);
-        Py_DECREF(f);
-        f = back;
-    }
-    Py_XDECREF((PyObject *)f);
-    if (list && joint && PyList_Reverse(list) == 0)
-        text = PyUnicode_Join(joint, list);
-    Py_XDECREF(list);
-    Py_XDECREF(joint);
-    return text;
-}
-
-static bool fill_origin(tracing *t, tp_origin *o, PyObject *modules)
-{
-    PyObject *text = user_stack(t);
-    Py_ssize_t length;
-    const char *bytes = text ? PyUnicode_AsUTF8AndSize(text, &length) : NULL;
-    if (bytes && length) {
-        tp_value v = tp_value_string(bytes, (size_t)length);
-        o->stack_trace = v.tag == TP_STRING ? v.string : NULL;
-    }
-    Py_XDECREF(text);
-    if (bytes && modules)
-        o->module_stack = face_handle_new(modules);
-    PyErr_Clear();              /* a node without an origin is a node all the same */
-    return bytes != NULL;
-}
 
 static tp_origin *origin(void *context)
 {
@@ -115,11 +40,9 @@ static tp_origin *origin(void *context)
     PyObject *top = depth ? PyList_GET_ITEM(t->stack, depth - 1) : NULL;
     if (top && fx_is_node(top))
         return fx_node_of(top)->origin ? tp_origin_ref(fx_node_of(top)->origin) : NULL;
-    tp_origin *o = tp_origin_new();
-    if (o && !fill_origin(t, o, top)) {
-        tp_origin_unref(o);
-        return NULL;
-    }
+    tp_origin *o = user_stack_origin(&t->lines);
+    if (o && top)
+        o->module_stack = face_handle_new(top);
     return o;
 }
 
@@ -298,13 +221,9 @@ static PyObject *export_trace(PyObject *module, PyObject *args)
     if (PyList_GET_SIZE(names) != PyList_GET_SIZE(leaves))
         return PyErr_Format(PyExc_ValueError, "one name for each input is needed");
     bool decomposes = PyDict_Check(table) && PyDict_GET_SIZE(table) > 0;
-    PyObject *linecache = PyImport_ImportModule("linecache");
-    tracing t = { .table = table, .stack = stack, .outermost = PyFunction_GET_CODE(function), .lines = PyDict_New(),
-                  .getline = linecache ? PyObject_GetAttrString(linecache, "getline") : NULL,
-                  .layer = pre_dispatch ? TP_LAYER_TRACE_P : TP_LAYER_TRACE_R, .asserts = asserts };
+    tracing t = { .table = table, .stack = stack, .layer = pre_dispatch ? TP_LAYER_TRACE_P : TP_LAYER_TRACE_R, .asserts = asserts };
     tp_record_host host = { .context = &t, .decompose = decomposes ? decompose : NULL, .origin = origin, .keeps_names = true };
-    Py_XDECREF(linecache);
-    if (t.lines && t.getline) {
+    if (user_stack_init(&t.lines, false)) {
         t.recorder = tp_recorder_new(&host);
         t.functional = t.recorder && functional ? tp_functional_new() : NULL;
         if (t.recorder && (t.functional || !functional))
@@ -314,8 +233,7 @@ static PyObject *export_trace(PyObject *module, PyObject *args)
     }
     tp_recorder_free(t.recorder);
     tp_functional_free(t.functional);
-    Py_XDECREF(t.lines);
-    Py_XDECREF(t.getline);
+    user_stack_fini(&t.lines);
     return result;
 }
 

@@ -154,6 +154,9 @@ bool face_is_device_like(PyObject *o);
 bool face_dtype_read(PyObject *o, tp_dtype *out);       /* a dtype object; false: TypeError set */
 PyTypeObject *face_make_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base);  /* names it PACKAGE.spec->name */
 
+/* ---- user_stack.c ---- */
+bool face_is_user_frame(PyFrameObject *f, PyCodeObject *code);     /* not of the package, or a module's forward */
+
 /* ---- sym_type.c, fake_type.c ---- */
 PyObject *face_sym(tp_sym x);                           /* SymInt, SymFloat, SymBool, or a plain number; failed: raises */
 bool face_is_sym(PyObject *o);
@@ -161,7 +164,6 @@ tp_value face_sym_value(PyObject *o);                   /* of one for which face
 bool face_sym_int(PyObject *o, int64_t *out);           /* specialises, with a guard; false: exception set */
 bool face_sym_truth(PyObject *o, bool *answer);         /* the same of a condition */
 tp_shape_env *face_env_of(PyObject *o);                 /* of a ShapeEnv; borrowed */
-bool face_is_user_frame(PyFrameObject *f, PyCodeObject *code);     /* not of the package, or a module's forward */
 PyObject *face_fake_mode(const tp_tensor *t);           /* borrowed; NULL: belongs to none (no exception set) */
 PyObject *face_shape_env(tp_shape_env *env);            /* None: Python does not know it */
 bool face_sym_init(PyObject *module);

@@ -1,9 +1,10 @@
 /* fake_type.c - the bases of ShapeEnv and FakeTensorMode: symbols made for sizes, tensors without data. */
-#include "python/face.h"
+#include "python/fake_memo.h"
 
 #include <structmember.h>
 
 #include "base/alloc.h"
+#include "grad/tape.h"
 #include "trace/fake.h"
 
 /* ---- ShapeEnv ---- */
@@ -303,6 +304,7 @@ typedef struct mode_object {
     tp_fake_mode settings;      /* copied at each entry */
     tp_fake_mode *entered;      /* owned, innermost first; linked by `outer` only as long as the thread's stack is */
     int depth;
+    fake_memo memo;
     PyObject *weakrefs, *dict;
 } mode_object;
 
@@ -362,6 +364,7 @@ static void mode_dealloc(PyObject *self)
     if (m->weakrefs)
         PyObject_ClearWeakRefs(self);
     (void)mode_clear(self);
+    fake_memo_fini(&m->memo);
     tp_shape_env_unref(m->settings.env);
     tp_free(m->entered);
     type->tp_free(self);
@@ -427,23 +430,14 @@ static bool read_sizes(PyObject *sizes, int ndim, tp_sym *out)
     return true;
 }
 
-/* _fake(tensor, sizes or None, alias or None): sizes are integers and SymInts; the result shares the storage of the alias, a fake */
-static PyObject *mode_fake(PyObject *self, PyObject *args)
+static PyObject *fake_of(mode_object *m, PyObject *real, const tp_sym *size)
 {
-    mode_object *m = (mode_object *)self;
-    PyObject *real, *sizes, *alias = Py_None;
-    tp_sym size[TP_MAX_DIMS];
-    if (!PyArg_ParseTuple(args, "O!O|O", face.tensor_base, &real, &sizes, &alias))
-        return NULL;
     const tp_tensor *t = face_tensor(real);
-    if (sizes != Py_None && !read_sizes(sizes, t->ndim, size))
-        return NULL;
-    if (alias != Py_None && !(face_is_tensor(alias) && tp_is_fake(face_tensor(alias))))
-        return PyErr_Format(PyExc_TypeError, "an alias is a fake tensor");
+    PyObject *alias = fake_memo_beside(&m->memo, real);
     void *outside = tp_self.fake;
     tp_self.fake = &m->settings;
-    tp_tensor *made = sizes == Py_None ? tp_fake_of(t) : tp_fake_symbolic(t, m->settings.env, size);
-    if (made && alias != Py_None) {
+    tp_tensor *made = size ? tp_fake_symbolic(t, m->settings.env, size) : tp_fake_of(t);
+    if (made && alias) {
         tp_tensor *beside = tp_fake_beside(made, face_tensor(alias));
         tp_tensor_unref(made);
         made = beside;
@@ -452,9 +446,51 @@ static PyObject *mode_fake(PyObject *self, PyObject *args)
     return face_wrap_or_raise(made);
 }
 
+/* _fake(tensor, sizes or None): a fresh fake, in the storage of the fakes of those that share the tensor's. */
+static PyObject *mode_fake(PyObject *self, PyObject *args)
+{
+    PyObject *real, *sizes;
+    tp_sym size[TP_MAX_DIMS];
+    if (!PyArg_ParseTuple(args, "O!O", face.tensor_base, &real, &sizes) || (sizes != Py_None && !read_sizes(sizes, face_tensor(real)->ndim, size)))
+        return NULL;
+    return fake_of((mode_object *)self, real, sizes == Py_None ? NULL : size);
+}
+
+/* _keep(tensor, fake): that is its fake from now on. */
+static PyObject *mode_keep(PyObject *self, PyObject *args)
+{
+    PyObject *real, *fake;
+    if (!PyArg_ParseTuple(args, "O!O!", face.tensor_base, &real, face.tensor_base, &fake) || !fake_memo_put(&((mode_object *)self)->memo, real, fake))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* _known(tensor, static): its fake, if there is one, or if making one takes no more than its sizes: of a plain tensor without
+ * history, when sizes are static. Else None. */
+static PyObject *mode_known(PyObject *self, PyObject *args)
+{
+    mode_object *m = (mode_object *)self;
+    PyObject *real;
+    int fixed;
+    if (!PyArg_ParseTuple(args, "O!p", face.tensor_base, &real, &fixed))
+        return NULL;
+    const tp_tensor *t = face_tensor(real);
+    if (tp_is_fake(t) && face_fake_mode(t) == self)
+        return Py_NewRef(real);
+    PyObject *fake = Py_XNewRef(fake_memo_get(&m->memo, real));
+    if (fake || !fixed || Py_TYPE(real) != face.tensor || tp_requires_grad(t))
+        return fake ? fake : Py_NewRef(Py_None);
+    fake = fake_of(m, real, NULL);
+    if (fake && !fake_memo_put(&m->memo, real, fake))
+        Py_CLEAR(fake);
+    return fake;
+}
+
 static PyMethodDef mode_methods[] = {
     { "_set", mode_set, METH_VARARGS, NULL },
     { "_fake", mode_fake, METH_VARARGS, NULL },
+    { "_keep", mode_keep, METH_VARARGS, NULL },
+    { "_known", mode_known, METH_VARARGS, NULL },
     { "__enter__", mode_enter, METH_NOARGS, NULL },
     { "__exit__", mode_exit, METH_VARARGS, NULL },
     { 0 },

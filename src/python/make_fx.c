@@ -4,10 +4,12 @@
  * around the call, and taken away whatever happens. */
 #include "python/fx.h"
 #include "python/pytree.h"
+#include "python/user_stack.h"
 #include "trace/record.h"
 
 typedef struct tracing {
     PyObject *table;            /* borrowed dict, may be NULL: OpOverload -> callable */
+    user_stack   lines;
     tp_recorder *recorder;      /* owned */
 } tracing;
 
@@ -49,6 +51,11 @@ static bool is_parameter(void *context, const tp_tensor *t)
 {
     (void)context;
     return t->wrapper && face.parameter && PyObject_TypeCheck((PyObject *)t->wrapper, face.parameter);
+}
+
+static tp_origin *origin(void *context)
+{
+    return user_stack_origin(&((tracing *)context)->lines);
 }
 
 /* ---- inputs ---- */
@@ -179,26 +186,29 @@ static PyObject *finish(tp_recorder *r, PyObject *given, bool flatten)
     return NULL;
 }
 
-/* _make_fx(function, leaves, names, in_spec, pre_dispatch, table or None, flatten_output): function takes the arguments that
+/* _make_fx(function, leaves, names, in_spec, pre_dispatch, table or None, flatten_output, with_lines): function takes the arguments that
  * the leaves make by the spec. */
 static PyObject *make_fx(PyObject *module, PyObject *args)
 {
     PyObject *function, *leaves, *names, *spec, *table, *result = NULL;
-    int pre_dispatch, flatten;
+    int pre_dispatch, flatten, lines;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OO!O!O!pOp", &function, &PyList_Type, &leaves, &PyList_Type, &names, face.pytree->spec, &spec, &pre_dispatch,
-                          &table, &flatten))
+    if (!PyArg_ParseTuple(args, "OO!O!O!pOpp", &function, &PyList_Type, &leaves, &PyList_Type, &names, face.pytree->spec, &spec, &pre_dispatch,
+                          &table, &flatten, &lines))
         return NULL;
     if (PyList_GET_SIZE(names) != PyList_GET_SIZE(leaves))
         return PyErr_Format(PyExc_ValueError, "one name for each input is needed");
     bool decomposes = PyDict_Check(table) && PyDict_GET_SIZE(table) > 0;
     tracing t = { .table = table };
-    tp_record_host host = { .context = &t, .decompose = decomposes ? decompose : NULL, .is_parameter = is_parameter };
-    if (!(t.recorder = tp_recorder_new(&host)))
-        return face_raise();
-    PyObject *given = face_tree_unflatten(spec, leaves), *positional = given ? PySequence_Tuple(given) : NULL;
-    Py_XDECREF(given);
-    given = NULL;
+    tp_record_host host = { .context = &t, .decompose = decomposes ? decompose : NULL, .is_parameter = is_parameter, .origin = lines ? origin : NULL };
+    PyObject *given = NULL, *positional = NULL;
+    if (!lines || user_stack_init(&t.lines, true)) {
+        if (!(t.recorder = tp_recorder_new(&host)))
+            face_raise();
+        else if ((given = face_tree_unflatten(spec, leaves)))
+            positional = PySequence_Tuple(given);
+    }
+    Py_CLEAR(given);
     if (positional && add_inputs(t.recorder, leaves, names)) {
         tp_recorder_enter(t.recorder, pre_dispatch ? TP_LAYER_TRACE_P : TP_LAYER_TRACE_R);
         given = PyObject_Call(function, positional, NULL);
@@ -209,6 +219,7 @@ static PyObject *make_fx(PyObject *module, PyObject *args)
     Py_XDECREF(given);
     Py_XDECREF(positional);
     tp_recorder_free(t.recorder);
+    user_stack_fini(&t.lines);
     return result;
 }
 

@@ -148,3 +148,15 @@ def test_meta_tensors_have_nothing_to_copy():
     with pytest.raises(RuntimeError, match="Tensor on device cpu is not on the expected device meta!"):
         x + torch.ones(2, 3)
     assert (x + torch.tensor(1.0)).is_meta and torch.empty(2, 3, device="meta").copy_(torch.ones(2, 3)).is_meta
+
+
+def test_a_mode_remembers_the_fakes_of_the_living_only():
+    mode = FakeTensorMode()
+    kept = [(real, mode.from_tensor(real)) for real in [torch.rand(2) for _ in range(100)]]
+    for i in range(1000):
+        real = torch.rand(i % 7 + 1)
+        assert mode.from_tensor(real).shape == real.shape
+    assert all(mode.from_tensor(real) is fake for real, fake in kept)
+    base = torch.rand(4)
+    fake, part = mode.from_tensor(base), mode.from_tensor(base[1:])
+    assert part.untyped_storage()._cdata == fake.untyped_storage()._cdata

@@ -245,3 +245,42 @@ def test_the_gradient_of_masked_scatter_has_a_size():
     args = taper.rand(2, 3, requires_grad=True), taper.rand(2, 3) > 0.5, taper.rand(7, requires_grad=True)
     graph = make_fx(f, tracing_mode="fake")(*args)
     assert all(taper.equal(a, b) for a, b in zip(graph(*args), f(*args)))
+
+
+def lines_of(graph):
+    return {node.name: [line.strip() for line in (node.stack_trace or "").splitlines()[1::2]] for node in graph.graph.nodes}
+
+
+def test_nodes_remember_the_lines_of_forward():
+    class Net(taper.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act = taper.nn.Tanh()
+
+        def shifted(self, x):
+            return x + 1
+
+        def forward(self, x):
+            y = self.act(x) * 2
+            y = self.shifted(y)
+            return [v / 2 for v in (y, y)][0]
+
+    net = Net()
+    lines = lines_of(make_fx(lambda x: net(x).sum(), record_stack_traces=True)(taper.rand(3)))
+    assert [line for line in lines["tanh"] if "self.act" in line] == ["y = self.act(x) * 2"] and len(lines["tanh"]) == 2
+    assert lines["mul"] == ["y = self.act(x) * 2"]
+    assert lines["add"] == ["y = self.shifted(y)"]
+    assert lines["div"] == lines["div_1"] == ["return [v / 2 for v in (y, y)][0]"]
+    assert lines["sum_1"] == lines["x_1"] == []
+    assert not any(lines_of(make_fx(net)(taper.rand(3))).values())
+
+
+def test_functions_made_while_tracing_have_lines_of_their_own():
+    def made(text):
+        space = {}
+        exec(compile(f"def forward(x):\n    return x {text}", f"<{text}>", "exec"), space)
+        return space["forward"]
+
+    graph = make_fx(lambda x: [made(f"+ {i}")(x) for i in range(50)], record_stack_traces=True)(taper.rand(3))
+    traces = [node.stack_trace for node in graph.graph.nodes if node.op == "call_function"]
+    assert traces == [f'File "<+ {i}>", line 2, in forward\n    ' for i in range(50)]

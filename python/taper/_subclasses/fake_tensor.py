@@ -1,6 +1,5 @@
 """FakeTensorMode: inside it factories make tensors without data; from_tensor makes one of a real tensor, once each."""
 import contextlib
-import weakref
 
 from .. import _C
 from .._tensor import Tensor
@@ -49,11 +48,6 @@ class FakeTensor(Tensor, metaclass=_FakeTensorMeta):
     pass
 
 
-class _Reference(weakref.ref):
-    """weakref.KeyedRef without its constructors, which took longer than the fake tensor."""
-    __slots__ = ("key", "fake")
-
-
 class FakeTensorMode(_C._FakeModeBase):
     def __init__(self, *, allow_fallback_kernels=True, allow_non_fake_inputs=False, shape_env=None, static_shapes=None,
                  export=False):
@@ -62,41 +56,16 @@ class FakeTensorMode(_C._FakeModeBase):
         self.shape_env = shape_env
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.export = export
-        self._known = {}                    # id of a tensor -> weak reference to it, which has one to its fake
-        self._sharing = {}                  # address of a storage -> ids of known tensors that look into it
-        mode = weakref.ref(self)
-
-        def forget(reference):
-            mine = mode()
-            if mine is not None:
-                mine._known.pop(reference.key, None)
-
-        self._forget = forget
         self._set(shape_env, allow_non_fake_inputs, allow_fallback_kernels)
 
-    def _faked(self, key, storage=None):
-        """The fake of the tensor with this id, while both live; and, if asked, while it looks into that storage."""
-        reference = self._known.get(key)
-        real = None if reference is None else reference()
-        if real is None or storage is not None and real.untyped_storage()._cdata != storage:
-            return None
-        return reference.fake()
-
     def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None, trace=True):
-        if _C._is_fake(tensor) and tensor.fake_mode is self:
-            return tensor
-        key = id(tensor)
-        known = self._faked(key)
-        if known is not None:
-            return known
         static = self.static_shapes if static_shapes is None else static_shapes
+        fake = self._known(tensor, static or self.shape_env is None)
+        if fake is not None:
+            return fake
         if static_shapes and symbolic_context is not None:
             raise AssertionError("cannot set both static_shapes and symbolic_context")
-        sizes = None if static or self.shape_env is None else self.shape_env._sizes_of(tensor, source, symbolic_context)
-        storage = tensor.untyped_storage()._cdata
-        sharing = self._sharing.get(storage)
-        alias = next((fake for fake in (self._faked(other, storage) for other in sharing) if fake is not None), None) if sharing else None
-        fake = self._fake(tensor, sizes, alias)
+        fake = self._fake(tensor, None if static or self.shape_env is None else self.shape_env._sizes_of(tensor, source, symbolic_context))
         if tensor.requires_grad:
             fake.requires_grad_(True)
             if not tensor.is_leaf:          # nor is its fake
@@ -107,12 +76,7 @@ class FakeTensorMode(_C._FakeModeBase):
 
             if isinstance(tensor, Parameter):
                 fake = Parameter(fake, tensor.requires_grad)
-        reference = self._known[key] = _Reference(tensor, self._forget)
-        reference.key, reference.fake = key, weakref.ref(fake)
-        if sharing is None:
-            self._sharing[storage] = [key]
-        else:
-            sharing[:] = [other for other in sharing if other in self._known and other != key] + [key]
+        self._keep(tensor, fake)
         return fake
 
 

@@ -80,7 +80,7 @@ def _table(decomposition_table):
     return {op: function for op, function in decomposition_table.items() if isinstance(op, _C._OpOverloadBase)}
 
 
-def _trace(function, args, decomposition_table, tracing_mode, allow_non_fake_inputs, pre_dispatch):
+def _trace(function, args, decomposition_table, tracing_mode, allow_non_fake_inputs, pre_dispatch, lines=False):
     names = _argument_names(function, len(args))
     leaves, spec = pytree.tree_flatten(args)
     nested = any(not child.is_leaf() for child in spec.children())
@@ -89,7 +89,7 @@ def _trace(function, args, decomposition_table, tracing_mode, allow_non_fake_inp
     wishes = [f"{name}_1" for name, child in zip(given, spec.children()) for _ in range(child.num_leaves)]
     prepared, context = _prepared(leaves, tracing_mode, allow_non_fake_inputs)
     with context:
-        graph, constants, out_spec = _C._make_fx(function, prepared, wishes, spec, pre_dispatch, _table(decomposition_table), nested)
+        graph, constants, out_spec = _C._make_fx(function, prepared, wishes, spec, pre_dispatch, _table(decomposition_table), nested, lines)
     if nested:
         in_spec = pytree.TreeSpec(list, None, spec.children())
         graph._codegen = _PyTreeCodeGen(_PyTreeInfo(given, in_spec, out_spec))
@@ -108,7 +108,7 @@ def make_fx(f, decomposition_table=None, tracing_mode="real", _allow_non_fake_in
 
     @functools.wraps(f, updated=())
     def wrapped(*args):
-        return _trace(f, args, decomposition_table, tracing_mode, _allow_non_fake_inputs, pre_dispatch)
+        return _trace(f, args, decomposition_table, tracing_mode, _allow_non_fake_inputs, pre_dispatch, record_stack_traces)
 
     return wrapped
 
