@@ -1,5 +1,5 @@
-/* program.c - one register a node, so that what guards share is computed once; steps in order of need, each guard's check
- * right after its condition, so that the first guard that fails ends the run. */
+/* program.c - one register a node, so that what guards share is computed once; steps in order of need, each guard's requirement
+ * right after its operands, so that the first guard that fails ends the run. */
 #include "sym/program.h"
 
 #include <string.h>
@@ -23,9 +23,7 @@ typedef enum step_op {
     STEP_NOT,
     STEP_SELECT,        /* to = to ? a : b */
     STEP_COMPARE,       /* the six comparisons, in the order of tp_compare */
-    STEP_AT_LEAST = STEP_COMPARE + TP_GE + 1,   /* ends the run, failed is `to`, unless a >= number */
-    STEP_AT_MOST,
-    STEP_CHECK,         /* ends the run, failed is `to`, unless a */
+    STEP_REQUIRE = STEP_COMPARE + TP_GE + 1,    /* the same as what must hold: else the run ends, and failed is `to` */
 } step_op;
 
 #define NUMBER UINT32_MAX       /* as operand b: the step's number */
@@ -180,6 +178,11 @@ static bool compile(compiler *c, tp_sym x, uint32_t *at)
     return tp_map_put(&c->at, x.word, *at);
 }
 
+static bool require(compiler *c, tp_compare how, uint32_t failed, uint32_t a, uint32_t b, int64_t number)
+{
+    return emit(c, (step){ .op = STEP_REQUIRE + how, .to = failed, .a = a, .b = b, .number = number });
+}
+
 static bool compile_ranges(compiler *c)
 {
     for (uint32_t i = 0; i < c->env->symbols.count; i++) {
@@ -187,22 +190,31 @@ static bool compile_ranges(compiler *c)
         uint32_t failed = (uint32_t)(c->env->guards.count + i);
         if (s->kind != TP_SYMBOL_BACKED)
             continue;
-        if (s->declared.low > INT64_MIN &&
-            !emit(c, (step){ .op = STEP_AT_LEAST, .to = failed, .a = i, .number = s->declared.low }))
+        if (s->declared.low > INT64_MIN && !require(c, TP_GE, failed, i, NUMBER, s->declared.low))
             return false;
-        if (s->declared.high < INT64_MAX &&
-            !emit(c, (step){ .op = STEP_AT_MOST, .to = failed, .a = i, .number = s->declared.high }))
+        if (s->declared.high < INT64_MAX && !require(c, TP_LE, failed, i, NUMBER, s->declared.high))
             return false;
     }
     return true;
+}
+
+static bool compile_guard(compiler *c, tp_sym condition, uint32_t failed)
+{
+    uint32_t a, b = NUMBER;
+    tp_compare how;
+    if (!tp_sym_is_node(condition) || !tp_sym_compare_of(condition, &how))
+        return compile(c, condition, &a) && require(c, TP_NE, failed, a, NUMBER, 0);
+    tp_sym right = sym_arg(condition, 1);
+    bool number = tp_sym_is_int(right);
+    return compile(c, sym_arg(condition, 0), &a) && (number || compile(c, right, &b)) &&
+           require(c, how, failed, a, b, number ? tp_sym_as_int(right) : 0);
 }
 
 static bool compile_guards(compiler *c)
 {
     for (uint32_t i = 0; i < c->env->guards.count; i++) {
         const tp_sym_fact *g = c->env->guards.item[i];
-        uint32_t at = 0;
-        if (!g->deferred && (!compile(c, g->condition, &at) || !emit(c, (step){ .op = STEP_CHECK, .to = i, .a = at })))
+        if (!g->deferred && !compile_guard(c, g->condition, i))
             return false;
     }
     return true;
@@ -249,31 +261,41 @@ static bool power(int64_t base, int64_t exponent, int64_t *result)
     return true;
 }
 
-/* A step with a result. False: there is none, and the run fails. */
-static bool run_step(const step *s, int64_t *r)
+static bool divides(int64_t a, int64_t b)
 {
-    int64_t a = r[s->a], b = s->b == NUMBER ? s->number : r[s->b], *to = &r[s->to];
-    bool divides = b != 0 && !(a == INT64_MIN && b == -1);
+    return b != 0 && !(a == INT64_MIN && b == -1);
+}
+
+/* False: it has no result, or what it requires does not hold. */
+static inline bool run_step(const step *s, int64_t *r)
+{
+    int64_t a = r[s->a], b = s->b == NUMBER ? s->number : r[s->b];
     switch (s->op) {
-    case STEP_CONSTANT: *to = s->number; return true;
-    case STEP_ADD: return !__builtin_add_overflow(a, b, to);
-    case STEP_MUL: return !__builtin_mul_overflow(a, b, to);
-    case STEP_FLOORDIV: return divides && (*to = tp_int_floordiv(a, b), true);
-    case STEP_MOD: return divides && (*to = tp_int_mod(a, b), true);
-    case STEP_MAX: *to = a > b ? a : b; return true;
-    case STEP_MIN: *to = a < b ? a : b; return true;
-    case STEP_ABS: *to = a < 0 ? -a : a; return a != INT64_MIN;
-    case STEP_POW: return power(a, b, to);
-    case STEP_AND: *to = a && b; return true;
-    case STEP_OR: *to = a || b; return true;
-    case STEP_NOT: *to = !a; return true;
-    case STEP_SELECT: *to = *to ? a : b; return true;
-    case STEP_COMPARE + TP_EQ: *to = a == b; return true;
-    case STEP_COMPARE + TP_NE: *to = a != b; return true;
-    case STEP_COMPARE + TP_LT: *to = a < b; return true;
-    case STEP_COMPARE + TP_LE: *to = a <= b; return true;
-    case STEP_COMPARE + TP_GT: *to = a > b; return true;
-    case STEP_COMPARE + TP_GE: *to = a >= b; return true;
+    case STEP_CONSTANT: r[s->to] = s->number; return true;
+    case STEP_ADD: return !__builtin_add_overflow(a, b, &r[s->to]);
+    case STEP_MUL: return !__builtin_mul_overflow(a, b, &r[s->to]);
+    case STEP_FLOORDIV: return divides(a, b) && (r[s->to] = tp_int_floordiv(a, b), true);
+    case STEP_MOD: return divides(a, b) && (r[s->to] = tp_int_mod(a, b), true);
+    case STEP_MAX: r[s->to] = a > b ? a : b; return true;
+    case STEP_MIN: r[s->to] = a < b ? a : b; return true;
+    case STEP_ABS: r[s->to] = a < 0 ? -a : a; return a != INT64_MIN;
+    case STEP_POW: return power(a, b, &r[s->to]);
+    case STEP_AND: r[s->to] = a && b; return true;
+    case STEP_OR: r[s->to] = a || b; return true;
+    case STEP_NOT: r[s->to] = !a; return true;
+    case STEP_SELECT: r[s->to] = r[s->to] ? a : b; return true;
+    case STEP_COMPARE + TP_EQ: r[s->to] = a == b; return true;
+    case STEP_COMPARE + TP_NE: r[s->to] = a != b; return true;
+    case STEP_COMPARE + TP_LT: r[s->to] = a < b; return true;
+    case STEP_COMPARE + TP_LE: r[s->to] = a <= b; return true;
+    case STEP_COMPARE + TP_GT: r[s->to] = a > b; return true;
+    case STEP_COMPARE + TP_GE: r[s->to] = a >= b; return true;
+    case STEP_REQUIRE + TP_EQ: return a == b;
+    case STEP_REQUIRE + TP_NE: return a != b;
+    case STEP_REQUIRE + TP_LT: return a < b;
+    case STEP_REQUIRE + TP_LE: return a <= b;
+    case STEP_REQUIRE + TP_GT: return a > b;
+    case STEP_REQUIRE + TP_GE: return a >= b;
     }
     return false;
 }
@@ -281,14 +303,9 @@ static bool run_step(const step *s, int64_t *r)
 /* Runs to the end, or to the step that failed. */
 static const step *run(const tp_guard_program *p, int64_t *r)
 {
-    for (const step *s = p->step, *end = s + p->count; s < end; s++) {
-        bool holds = s->op == STEP_CHECK      ? r[s->a] != 0
-                   : s->op == STEP_AT_LEAST   ? r[s->a] >= s->number
-                   : s->op == STEP_AT_MOST    ? r[s->a] <= s->number
-                                              : run_step(s, r);
-        if (!holds)
+    for (const step *s = p->step, *end = s + p->count; s < end; s++)
+        if (!run_step(s, r))
             return s;
-    }
     return NULL;
 }
 
@@ -304,7 +321,7 @@ bool tp_guard_program_check(const tp_guard_program *p, const int64_t *values, si
         tp_free(r);
     if (!at)
         return true;
-    while (at->op < STEP_AT_LEAST)          /* a step that failed belongs to the next check */
+    while (at->op < STEP_REQUIRE)           /* a step that failed belongs to the next requirement */
         at++;
     if (failed)
         *failed = at->to;
