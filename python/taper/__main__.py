@@ -23,9 +23,10 @@ def run_script(path):
     if os.path.isdir(path) or path.endswith((".zip", ".pyz")):
         runpy.run_path(path, run_name="__main__")
         return
+    path = os.path.abspath(path)            # as the interpreter itself names scripts
     with open(path, "rb") as source:
         code = compile(source.read(), path, "exec")
-    sys.path[0] = os.path.dirname(os.path.abspath(path))
+    sys.path[0] = os.path.dirname(path)
     exec(code, fresh_main(path))
 
 

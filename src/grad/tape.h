@@ -102,6 +102,8 @@ typedef enum tp_view_origin {
 TP_API TP_CHECK tp_autograd *tp_autograd_of(tp_tensor *t);          /* made when absent */
 TP_API bool tp_requires_grad(const tp_tensor *t);
 TP_API TP_CHECK bool tp_set_requires_grad(tp_tensor *t, bool on);   /* PyTorch's errors for integers and non-leaves */
+/* t.data = from: other elements, type and sizes; what watches `t` still does. */
+TP_API TP_CHECK bool tp_set_data(tp_tensor *t, const tp_tensor *from);
 /* detach_: a leaf without gradient from now on; a view cannot. */
 TP_API TP_CHECK bool tp_forget_history(tp_tensor *t);
 TP_API bool tp_is_leaf(const tp_tensor *t);

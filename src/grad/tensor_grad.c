@@ -118,6 +118,23 @@ bool tp_set_requires_grad(tp_tensor *t, bool on)
     return true;
 }
 
+bool tp_set_data(tp_tensor *t, const tp_tensor *from)
+{
+    const uint32_t class = TP_LAYER_BIT(TP_LAYER_DISPATCH);
+    uint32_t kept = t->keys & class;
+    tp_tensor *seen = tp_tensor_alias(from);
+    if (!seen || !tp_tensor_swap(t, seen)) {
+        tp_tensor_unref(seen);
+        return false;
+    }
+    t->keys = (t->keys & ~class) | kept;
+    tp_grad_mark(t);
+    if (t->autograd)
+        tp_accumulate_forget(t->autograd);      /* it adds up gradients of the old type and sizes */
+    tp_tensor_unref(seen);              /* it has the old elements now */
+    return true;
+}
+
 bool tp_forget_history(tp_tensor *t)
 {
     tp_autograd *a = t->autograd;

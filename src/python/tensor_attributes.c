@@ -281,9 +281,7 @@ SETTER(data)
         PyErr_SetString(PyExc_RuntimeError, "incompatible tensor type");
         return -1;
     }
-    tp_tensor *seen = tp_tensor_alias(from);
-    bool ok = seen && tp_tensor_swap(t, seen);      /* `seen` now has the old elements, and lets go of them */
-    tp_tensor_unref(seen);
+    bool ok = tp_set_data(t, from);
     if (!ok)
         face_raise();
     return ok ? 0 : -1;

@@ -141,6 +141,17 @@ def test_data_shares_memory_and_not_history():
     assert x.shape == (3,) and x.requires_grad
 
 
+def test_what_is_given_new_data_still_gets_gradients():
+    p = torch.nn.Parameter(torch.ones(2))
+    for other in (p, p.data, p.detach(), torch.ones(2), torch.ones(2).double(), torch.ones(2)):
+        p.data = other
+        p.grad = None
+        (p.exp() * p).sum().backward()
+        assert p.grad is not None and p.is_leaf
+    conv = torch.nn.Conv2d(1, 1, 3).to(memory_format=torch.channels_last)
+    assert conv(torch.rand(1, 1, 4, 4)).requires_grad
+
+
 def test_reprs():
     assert repr(torch.tensor([1.0, 2.5])) == "tensor([1.0000, 2.5000])"
     assert repr(torch.tensor([1, 2], dtype=torch.int32)) == "tensor([1, 2], dtype=taper.int32)"
