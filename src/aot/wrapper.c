@@ -151,8 +151,7 @@ static void free_node(tp_grad_node *node)
     compiled_node *n = node_of(node);
     if (!n->function)
         return;
-    for (uint32_t i = 0; i < n->function->saved_tensors; i++)
-        tp_value_unref(n->saved[i].value);
+    release(node);
     if (n->sizes)
         tp_values_unref(n->sizes, n->function->saved_sizes);
     tp_free(n->sizes);

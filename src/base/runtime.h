@@ -88,6 +88,7 @@ typedef struct tp_thread {
     void    *dying;                         /* grad: nodes whose last owner left, freed one after another */
     bool     burying;                       /* grad: the loop that frees them is running */
     bool     saving;                        /* grad: a value is being kept for the backward */
+    bool     some_inputs;                   /* grad: the backward that runs was asked for the gradients of some inputs alone */
     bool     end_noted;                     /* tp_thread_trim will run when the thread ends */
 } tp_thread;
 

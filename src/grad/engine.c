@@ -477,10 +477,11 @@ bool tp_backward_run(const tp_backward_request *request)
 {
     run r = { .request = request };
     tp_thread *self = &tp_self;
-    bool grad_mode = self->grad_mode;
+    bool grad_mode = self->grad_mode, some_inputs = self->some_inputs;
     for (size_t i = 0; request->input && i < request->input_count; i++)
         request->captured[i] = tp_none();
     self->grad_mode = request->create_graph;
+    self->some_inputs = request->input;
     bool ok = prepare(&r) && begin(&r);
     while (ok && r.heap.count) {
         ok = run_task(&r, heap_pop(&r));
@@ -488,6 +489,7 @@ bool tp_backward_run(const tp_backward_request *request)
             ok = tp_the_runtime.python.poll_interrupt();
     }
     self->grad_mode = grad_mode;
+    self->some_inputs = some_inputs;
     for (size_t i = 0; i < r.task.count; i++)
         if (r.task.item[i].buffer) {
             tp_values_unref(r.task.item[i].buffer, r.task.item[i].node->slot_count);

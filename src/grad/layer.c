@@ -261,7 +261,10 @@ static void op_free(tp_grad_node *node)
 {
     tp_op_node *n = (tp_op_node *)(void *)node;
     for (int i = 0; i < n->op->save_count; i++)
-        tp_value_unref(n->saved[i].value);
+        if (TP_UNLIKELY(n->saved[i].packed != NULL))
+            tp_saved_release(&n->saved[i]);
+        else
+            tp_value_unref(n->saved[i].value);
 }
 
 static const char *op_name(const tp_grad_node *node)

@@ -1,6 +1,7 @@
 /* saved.c - values kept for backward, and the check that nobody wrote over them since. */
 #include "grad/internal.h"
 
+#include "base/alloc.h"
 #include "gen/ops.h"
 
 /* Below autograd a tracer is at work on this very tensor: what is kept must be a value that it knows. */
@@ -22,6 +23,19 @@ static tp_tensor *without_history(const tp_tensor *t)
     return ok ? bare.tensor : NULL;
 }
 
+static bool pack(tp_saved *s, tp_tensor *t, tp_saved_hooks *hooks)
+{
+    if (!(s->packed = tp_alloc_zero(sizeof *s->packed)))
+        return false;
+    s->packed->unpack = hooks->unpack;
+    if (!s->is_result && !tp_gradient_edge(t, &s->packed->history))
+        return false;
+    tp_tensor *plain = s->is_result ? without_history(t) : tp_tensor_ref(t);
+    bool ok = plain && hooks->pack(hooks, plain, &s->value);
+    tp_tensor_unref(plain);
+    return ok;
+}
+
 bool tp_save_value(tp_saved *s, tp_value v, bool is_result, uint32_t slot)
 {
     *s = (tp_saved){ .value = tp_none(), .slot = slot, .is_result = is_result, .is_tensor = v.tag == TP_TENSOR };
@@ -37,14 +51,8 @@ bool tp_save_value(tp_saved *s, tp_value v, bool is_result, uint32_t slot)
     s->version = tp_version(t);
     s->tracked = !is_result && t->autograd && t->autograd->grad_fn;
     tp_saved_hooks *hooks = tp_self.saved_hooks;
-    if (TP_UNLIKELY(hooks && hooks->pack)) {
-        tp_tensor *plain = is_result ? without_history(t) : tp_tensor_ref(t);
-        bool ok = plain && hooks->pack(hooks, plain, &s->value);
-        tp_tensor_unref(plain);
-        s->packed = true;
-        s->unpack = hooks->unpack;
-        return ok;
-    }
+    if (TP_UNLIKELY(hooks && hooks->pack))
+        return pack(s, t, hooks);
     /* A result is about to be given this node, if it has not been yet: kept as it is it would close a cycle. A leaf that
      * requires a gradient is never given one. */
     bool cycle = is_result && !(t->autograd && t->autograd->requires_grad);
@@ -94,6 +102,34 @@ static bool changed_since(const tp_saved *s, const tp_grad_node *node, tp_tensor
     return true;
 }
 
+static bool with_history(const tp_tensor *t, tp_grad_node *node, uint32_t slot, tp_value *out)
+{
+    tp_tensor *again = without_history(t);
+    bool ok = again && tp_set_history(again, node, slot);
+    if (!ok) {
+        tp_tensor_unref(again);
+        return false;
+    }
+    *out = tp_of_tensor(again);
+    return true;
+}
+
+/* Hooks may give any tensor: its elements count, and whatever made them, gradients go where the saved one's went. */
+static bool unpack(const tp_saved *s, tp_grad_node *node, tp_value *out)
+{
+    tp_edge to = s->is_result ? (tp_edge){ node, s->slot } : s->packed->history;
+    tp_value given;
+    if (!s->packed->unpack(s->value, &given))
+        return false;
+    if (!to.node || given.tag != TP_TENSOR) {
+        *out = given;
+        return true;
+    }
+    bool ok = with_history(given.tensor, to.node, to.slot, out);
+    tp_value_unref(given);
+    return ok;
+}
+
 bool tp_saved_unpack(const tp_saved *s, tp_grad_node *node, tp_value *out)
 {
     if (s->released)
@@ -102,7 +138,7 @@ bool tp_saved_unpack(const tp_saved *s, tp_grad_node *node, tp_value *out)
                        "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
                        "you need to access saved tensors after calling backward.");
     if (s->packed)
-        return s->unpack(s->value, out);
+        return unpack(s, node, out);
     if (!s->is_tensor) {
         *out = tp_value_ref(s->value);
         return out->tag == s->value.tag;
@@ -117,20 +153,18 @@ bool tp_saved_unpack(const tp_saved *s, tp_grad_node *node, tp_value *out)
         *out = tp_of_tensor(tp_tensor_ref(t));
         return true;
     }
-    tp_tensor *again = without_history(t);
-    bool ok = again && tp_set_history(again, node, s->slot);
-    if (!ok) {
-        tp_tensor_unref(again);
-        return false;
-    }
-    *out = tp_of_tensor(again);
-    return true;
+    return with_history(t, node, s->slot, out);
 }
 
 void tp_saved_release(tp_saved *s)
 {
     tp_value v = s->value;
+    tp_packed *packed = s->packed;
     s->value = tp_none();
+    s->packed = NULL;
     s->released = true;
+    if (packed)
+        tp_grad_node_unref(packed->history.node);
+    tp_free(packed);
     tp_value_unref(v);
 }

@@ -141,14 +141,20 @@ TP_API void tp_hook_remove(tp_hook **list, int64_t id);
 TP_API TP_CHECK tp_hook **tp_tensor_hooks(tp_tensor *t);            /* the list Tensor.register_hook adds to */
 
 /* ---- saved values ---- */
+/* Of a value that went through hooks: what comes back is a tensor without history, and gets the one it had. */
+typedef struct tp_packed {
+    bool   (*unpack)(tp_value packed, tp_value *out);
+    tp_edge  history;           /* counted; node NULL: it had none, or is a result */
+} tp_packed;
+
 typedef struct tp_saved {
-    tp_value value;             /* owned; a tensor result without its history */
+    tp_value value;             /* owned; a tensor result without its history; what a pack hook gave */
     uint32_t version;
     uint32_t slot;
-    bool     is_result, packed; /* packed: `value` is what a pack hook gave */
+    bool     is_result;
     bool     is_tensor, released, tracked;      /* tracked: it had a history when it was saved */
     bool     overwritten;       /* by the very call that saved it: kept without history, and never read */
-    bool   (*unpack)(tp_value packed, tp_value *out);
+    tp_packed *packed;          /* owned; NULL: no hook has seen it */
 } tp_saved;
 
 /* pack/unpack hooks of saved_tensors_hooks; tp_thread.saved_hooks points at the innermost. */

@@ -616,6 +616,13 @@ static PyObject *run_backward(PyObject *module, PyObject *args)
     return result;
 }
 
+/* Does a backward run that was asked for the gradients of some inputs alone? */
+static PyObject *some_inputs(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyBool_FromLong(tp_self.some_inputs);
+}
+
 /* ---- setting up ---- */
 static PyMethodDef node_methods[] = {
     { "name", node_name, METH_NOARGS, NULL },
@@ -647,6 +654,7 @@ static PyType_Spec node_spec = {
 static PyMethodDef functions[] = {
     { "_run_backward", run_backward, METH_VARARGS, NULL },
     { "_register_tensor_hook", tensor_hook, METH_VARARGS, NULL },
+    { "_backward_of_some_inputs", some_inputs, METH_NOARGS, NULL },
     { "_register_accumulate_hook", accumulate_hook, METH_VARARGS, NULL },
     { "_remove_tensor_hook", remove_tensor_hook, METH_VARARGS, NULL },
     { 0 },

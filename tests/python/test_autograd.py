@@ -358,3 +358,16 @@ def test_which_overwritten_value_is_named():
     a.detach_()
     with pytest.raises(RuntimeError, match="detached in-place"):
         b.sum().backward()
+
+
+@pytest.mark.parametrize("pack", [lambda t: t, lambda t: t.detach(), lambda t: t.clone(), lambda t: t.detach().clone()])
+def test_what_hooks_give_back_has_the_history_of_what_was_saved(pack):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        y = (x * x).exp() * x
+        z = x.exp()
+    assert z.grad_fn._saved_result.grad_fn is z.grad_fn
+    first, = torch.autograd.grad(y.sum(), x, create_graph=True)
+    plain, = torch.autograd.grad(((x * x).exp() * x).sum(), x, create_graph=True)
+    assert torch.equal(first, plain)
+    assert torch.equal(*(torch.autograd.grad(g.sum(), x)[0] for g in (first, plain)))
