@@ -35,6 +35,7 @@ for _name in (
     "preserve_format channels_last channels_last_3d"
 ).split():
     globals()[_name] = getattr(_C, _name)
+legacy_contiguous_format = _C.contiguous_format
 
 # Every op that has a face as a function.
 for _name, _value in vars(_C._VariableFunctions).items():

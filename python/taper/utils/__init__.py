@@ -3,8 +3,11 @@ from . import data, hooks
 
 
 def __getattr__(name):
-    if name != "checkpoint":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return importlib.import_module("." + name, __name__)
+    try:
+        return importlib.import_module("." + name, __name__)
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{name}":
+            raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
