@@ -302,7 +302,7 @@ static PyObject *export_trace(PyObject *module, PyObject *args)
     tracing t = { .table = table, .stack = stack, .outermost = PyFunction_GET_CODE(function), .lines = PyDict_New(),
                   .getline = linecache ? PyObject_GetAttrString(linecache, "getline") : NULL,
                   .layer = pre_dispatch ? TP_LAYER_TRACE_P : TP_LAYER_TRACE_R, .asserts = asserts };
-    tp_record_host host = { .context = &t, .decompose = decomposes ? decompose : NULL, .origin = origin, .keeps_names = true };
+    tp_record_host host = { .context = &t, .decompose = decomposes ? decompose : NULL, .origin = origin, .derived = fx_show_derived, .keeps_names = true };
     Py_XDECREF(linecache);
     if (t.lines && t.getline) {
         t.recorder = tp_recorder_new(&host);

@@ -193,7 +193,7 @@ static PyObject *make_fx(PyObject *module, PyObject *args)
         return PyErr_Format(PyExc_ValueError, "one name for each input is needed");
     bool decomposes = PyDict_Check(table) && PyDict_GET_SIZE(table) > 0;
     tracing t = { .table = table };
-    tp_record_host host = { .context = &t, .decompose = decomposes ? decompose : NULL, .is_parameter = is_parameter };
+    tp_record_host host = { .context = &t, .decompose = decomposes ? decompose : NULL, .is_parameter = is_parameter, .derived = fx_show_derived };
     if (!(t.recorder = tp_recorder_new(&host)))
         return face_raise();
     PyObject *given = face_tree_unflatten(spec, leaves), *positional = given ? PySequence_Tuple(given) : NULL;

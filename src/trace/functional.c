@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gen/ops.h"
+#include "ops/derived.h"
 #include "trace/fake.h"
 
 enum { MOST_ARGS = 64, MOST_RESULTS = 64 };
@@ -163,10 +164,13 @@ static bool same_sizes(const tp_tensor *a, const tp_tensor *b)
     return a->ndim == b->ndim && memcmp(a->size, b->size, (size_t)a->ndim * sizeof *a->size) == 0;
 }
 
-/* The value of one written argument, or of the members of a list, taken from the result that stands for it. */
+/* The value of one written argument, or of the members of a list, taken from the result that stands for it. None was given where
+ * none comes back. */
 static bool write_result(tp_functional *f, const tp_op *op, tp_value to, tp_value *made)
 {
     bool ok = true;
+    if (made->tag == TP_NONE)
+        return true;
     for (uint32_t k = 0; made->tag == TP_LIST && ok && k < tp_length(*made); k++)
         ok = write_result(f, op, to.list->item[k], &made->list->item[k]);
     if (made->tag == TP_LIST)
@@ -255,6 +259,35 @@ static bool call_twin(tp_mount *m, const tp_op *op, const tp_value *given, tp_va
     return true;
 }
 
+/* An op of the program that writes: a derived one gives what it gives, then what it writes. */
+static bool call_derived(tp_mount *m, const tp_op *op, const tp_value *given, tp_value *result)
+{
+    tp_functional *f = (tp_functional *)(void *)m;
+    const tp_op *derived = tp_op_derive(TP_AUTO_FUNCTIONALIZED, op);
+    call c;
+    tp_value made[MOST_RESULTS];
+    int next = op->result_count ? op->result_count : 1;
+    if (!derived || !call_init(&c, f, given, op->arg_count))
+        return false;
+    bool ok = tp_mount_next(m, derived, c.arg, made);
+    if (!ok) {
+        call_fini(&c, given, op->arg_count);
+        return false;
+    }
+    for (int i = 0; ok && i < op->result_count; i++)
+        ok = wrap_result(&c, given, op->arg_count, &made[i]);
+    call_fini(&c, given, op->arg_count);
+    for (int i = 0; ok && i < op->arg_count; i++)
+        if (op->arg[i].written)
+            ok = write_result(f, op, given[i], &made[next++]);
+    for (int i = 0; ok && i < op->result_count; i++) {
+        result[i] = made[i];
+        made[i] = tp_none();
+    }
+    tp_values_unref(made, derived->result_count);
+    return ok;
+}
+
 /* ---- which kind ---- */
 
 static bool same_arguments(const tp_op *a, const tp_op *b)
@@ -294,13 +327,21 @@ static bool any_wrapper(const tp_functional *f, tp_value v)
     return is_wrapper(f, v);
 }
 
+static bool any_outside(const tp_functional *f, tp_value v)
+{
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (any_outside(f, v.list->item[i]))
+            return true;
+    return v.tag == TP_TENSOR && !is_wrapper(f, v);
+}
+
 /* Written arguments must be wrappers, unless nothing of the call is. 1: they are; 0: nothing is; -1: mixed. */
 static int check_written(const tp_functional *f, const tp_op *op, const tp_value *arg)
 {
     bool outside = false, any = false;
     for (int i = 0; i < op->arg_count; i++) {
         any |= any_wrapper(f, arg[i]);
-        outside |= op->arg[i].written && arg[i].tag == TP_TENSOR && !is_wrapper(f, arg[i]);
+        outside |= op->arg[i].written && any_outside(f, arg[i]);
     }
     if (!outside)
         return 1;
@@ -317,6 +358,25 @@ static bool writes(const tp_op *op)
         if (op->arg[i].written)
             return true;
     return false;
+}
+
+static bool gives_alias(const tp_op *op)
+{
+    for (int i = 0; i < op->result_count; i++)
+        if (op->result[i].alias)
+            return true;
+    return false;
+}
+
+static bool refuse_alias(const tp_op *op)
+{
+    return tp_fail(TP_ERR_RUNTIME, "Found a custom (non-ATen) operator whose output has alias annotations: %s. We only support functionalizing operators "
+                   "whose outputs do not have alias annotations (e.g. 'Tensor(a)' is a Tensor with an alias annotation whereas 'Tensor' is a Tensor "
+                   "without. The '(a)' is the alias annotation). The alias annotation specifies that the output Tensor shares storage with an input "
+                   "that has the same annotation. Please check if (1) the output needs to be an output (if not, don't return it), (2) if the output "
+                   "doesn't share storage with any inputs, then delete the alias annotation. (3) if the output indeed shares storage with an input, "
+                   "then add a .clone() before returning it to prevent storage sharing and then delete the alias annotation. Otherwise, please file "
+                   "an issue on GitHub.", op->schema);
 }
 
 /* Of an op that writes in training only: is this that? */
@@ -382,6 +442,8 @@ static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, t
         if (op == &tp_op_set__source_Tensor)
             return call_set(f, op, arg, result);
         const tp_op *plain = variant_of(op);
+        if (!plain && (op->flags & TP_OP_RUNTIME))
+            return gives_alias(op) ? refuse_alias(op) : call_derived(m, op, arg, result);
         if (!plain || op->kind == TP_LIKE_METADATA)
             return tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s has no functional variant", tp_op_full_name(op, name));
         if (op->variant == TP_OUT)
