@@ -259,6 +259,29 @@ static bool call_twin(tp_mount *m, const tp_op *op, const tp_value *given, tp_va
     return true;
 }
 
+/* Does a tensor of `v` look into the state of a tensor of `others`? */
+static bool share(tp_value v, tp_value others)
+{
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (share(v.list->item[i], others))
+            return true;
+    for (uint32_t i = 0; i < tp_length(others); i++)
+        if (v.tag == TP_TENSOR && share(v, others.list->item[i]))
+            return true;
+    return v.tag == TP_TENSOR && others.tag == TP_TENSOR && tp_functional_share(v.tensor, others.tensor);
+}
+
+/* The derived op copies each argument alone, so two that overlap would come apart. */
+static bool check_apart(const tp_op *op, const tp_value *arg)
+{
+    char name[128];
+    for (int i = 0; i < op->arg_count; i++)
+        for (int k = 0; k < i; k++)
+            if (op->arg[i].written && op->arg[k].written && share(arg[i], arg[k]))
+                return tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s writes two arguments that share memory", tp_op_full_name(op, name));
+    return true;
+}
+
 /* An op of the program that writes: a derived one gives what it gives, then what it writes. */
 static bool call_derived(tp_mount *m, const tp_op *op, const tp_value *given, tp_value *result)
 {
@@ -267,7 +290,7 @@ static bool call_derived(tp_mount *m, const tp_op *op, const tp_value *given, tp
     call c;
     tp_value made[MOST_RESULTS];
     int next = op->result_count ? op->result_count : 1;
-    if (!derived || !call_init(&c, f, given, op->arg_count))
+    if (!derived || !check_apart(op, given) || !call_init(&c, f, given, op->arg_count))
         return false;
     bool ok = tp_mount_next(m, derived, c.arg, made);
     if (!ok) {
