@@ -212,15 +212,12 @@ class HigherOrderOperator(OperatorBase):
     def __init__(self, name, *, cacheable=False):
         self._name = self.__name__ = name
         self.namespace = "higher_order"
+        self.__module__ = f"{_package}.ops.higher_order"
         setattr(ops.higher_order, name, self)
 
     @property
     def py_kernels(self):
         return self.__dict__.setdefault("_py_kernels", {})
-
-    @property
-    def __module__(self):
-        return f"{__name__}.higher_order"
 
     def name(self):
         return self._name
@@ -342,6 +339,17 @@ def _find_packet(space, name):
     return getattr(getattr(ops, space), name)
 
 
+def _higher(namespace, name):
+    """An operator that takes functions, which the op table has, or one that takes operators, which registers itself."""
+    found = _C._op_overload("higher_order", name, "")
+    if found is None and not name.startswith("__"):
+        import importlib
+
+        importlib.import_module(_package + "._higher_order_ops")
+        found = namespace.__dict__.get(name)
+    return found
+
+
 class _OpNamespace(types.ModuleType):
     """torch.ops.aten and its like."""
 
@@ -351,11 +359,14 @@ class _OpNamespace(types.ModuleType):
 
     def __getattr__(self, name):
         space = self.__dict__["_space"]
-        if not _C._op_overload_names(space, name):
+        if space == "higher_order":
+            found = _higher(self, name)
+        else:
+            found = OpOverloadPacket(space, name) if _C._op_overload_names(space, name) else None
+        if found is None:
             raise AttributeError(f"'_OpNamespace' '{space}' object has no attribute '{name}'")
-        packet = _C._op_overload(space, name, "") if space == "higher_order" else OpOverloadPacket(space, name)
-        setattr(self, name, packet)
-        return packet
+        setattr(self, name, found)
+        return found
 
     def __dir__(self):
         prefix = self._space + "::"

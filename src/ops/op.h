@@ -184,6 +184,7 @@ struct tp_op {
     uint8_t  save_count;
     uint8_t  functional_map[2];             /* hidden writes: see `functional` */
     uint8_t  try_count;
+    uint8_t  derivation;                    /* tp_derivation, where `of` is set */
     uint32_t flags;                         /* TP_OP_… */
     uint32_t layers;                        /* layers that see every call of this op: grad for views and writers */
     uint64_t differentiable;                /* arguments that get a gradient */
@@ -196,6 +197,7 @@ struct tp_op {
                                                each member of its lists (`each`), may be NULL */
     const int8_t *each;                     /* `each`: for every argument of same_as, which of ours it is; -1: its default */
     const tp_graphs *graphs;                /* `graphs`: ops that take functions, else NULL */
+    const tp_op *of;                        /* derived ops (derived.h): the op they call, else NULL */
     const tp_pointwise *pointwise;          /* element-wise ops */
     const tp_reducing  *reducing;           /* reductions and scans */
     tp_check_fn     *check;                 /* the `check` lines of an element-wise op, may be NULL; others check in infer */
@@ -228,9 +230,10 @@ TP_API int tp_op_arg_index(const tp_op *op, const char *name);      /* -1: no su
 TP_API const tp_op *tp_op_find(const char *space, const char *name, const char *overload);  /* NULL: none, no error set */
 /* All overloads of a name in the order of their definition; gives how many. */
 TP_API size_t tp_op_overloads(const char *space, const char *name, const tp_op *const **out);
+/* Derived ops are left out: they are not to be named. */
 TP_API void tp_op_each(bool (*visit)(const tp_op *op, void *user), void *user);
 /* Parses a schema and adds a run-time op. `layers` and functions are filled by the caller through the result. */
 TP_API TP_CHECK tp_op *tp_op_define(const char *space, const char *schema);
-TP_API void tp_op_undefine(tp_op *op);      /* when its Library dies */
+TP_API void tp_op_undefine(tp_op *op);      /* when its Library dies; ops derived from it go with it */
 
 #endif

@@ -80,7 +80,7 @@ void tp_op_each(bool (*visit)(const tp_op *op, void *user), void *user)
         if (!visit(tp_op_table[i], user))
             return;
     for (size_t i = 0; registry() && i < registry()->added.count; i++)
-        if (!visit(registry()->added.item[i], user))
+        if (!registry()->added.item[i]->of && !visit(registry()->added.item[i], user))
             return;
 }
 

@@ -10,5 +10,8 @@ extern const size_t tp_op_table_count;
 
 TP_CHECK bool tp_registry_add(tp_op *op);
 void tp_registry_remove(tp_op *op);
+/* A run-time op of these columns, added to the registry: its overload and the tables of arguments and results are copied, all
+ * else that `from` points to must outlive it. */
+TP_CHECK tp_op *tp_op_assemble(const tp_op *from);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "ops/derived.h"
 #include "ops/dispatch.h"
 #include "ops/registry.h"
 
@@ -313,27 +314,58 @@ static bool fill(runtime_op *made, const char *space, const char *schema)
     return op->schema && op->arg && op->result;
 }
 
-tp_op *tp_op_define(const char *space, const char *schema)
+static void drop(runtime_op *made)
+{
+    if (made)
+        tp_arena_fini(&made->arena);
+    tp_free(made);
+}
+
+static runtime_op *runtime_op_new(void)
 {
     runtime_op *made = tp_alloc_zero(sizeof *made);
-    if (!made)
-        return NULL;
-    tp_arena_init(&made->arena);
-    bool ok = fill(made, space, schema);
+    if (made)
+        tp_arena_init(&made->arena);
+    return made;
+}
+
+tp_op *tp_op_define(const char *space, const char *schema)
+{
+    runtime_op *made = runtime_op_new();
+    bool ok = made && fill(made, space, schema);
     char full[128];
     if (ok && tp_op_find(made->op.space, made->op.name, made->op.overload))
         ok = tp_fail(TP_ERR_RUNTIME, "Tried to register an operator (%s) with the same name and overload name multiple times.", tp_op_full_name(&made->op, full));
     if (ok && tp_registry_add(&made->op))
         return &made->op;
-    tp_arena_fini(&made->arena);
-    tp_free(made);
+    drop(made);
+    return NULL;
+}
+
+tp_op *tp_op_assemble(const tp_op *from)
+{
+    runtime_op *made = runtime_op_new();
+    if (!made)
+        return NULL;
+    tp_op *op = &made->op;
+    *op = *from;
+    op->overload = tp_text_in(&made->arena, from->overload, strlen(from->overload));
+    op->arg = kept(&made->arena, from->arg, from->arg_count);
+    op->result = kept(&made->arena, from->result, from->result_count);
+    op->flags |= TP_OP_RUNTIME;
+    if (op->overload && op->arg && op->result && tp_registry_add(op))
+        return op;
+    drop(made);
     return NULL;
 }
 
 void tp_op_undefine(tp_op *op)
 {
-    runtime_op *made = (runtime_op *)(void *)op;
+    for (int how = 0; !op->of && how < TP_DERIVATION_COUNT; how++) {
+        tp_op *derived = (tp_op *)tp_op_derived((tp_derivation)how, op);
+        if (derived)
+            tp_op_undefine(derived);
+    }
     tp_registry_remove(op);
-    tp_arena_fini(&made->arena);
-    tp_free(made);
+    drop((runtime_op *)(void *)op);
 }

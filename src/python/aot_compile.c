@@ -430,7 +430,7 @@ bool aot_compile(aot_object *self, PyObject *leaves, PyObject *spec)
     if (ok) {
         c.options.keep_mutations = PyObject_IsTrue(keep) > 0;
         c.table = PyDict_Check(table) && PyDict_GET_SIZE(table) ? table : NULL;
-        c.host = (tp_record_host){ .context = &c, .decompose = c.table ? decompose : NULL, .origin = origin };
+        c.host = (tp_record_host){ .context = &c, .decompose = c.table ? decompose : NULL, .origin = origin, .derived = fx_show_derived };
         c.program = (program){ .function = self->function, .in_spec = spec, .leaves = leaves, .input_of = self->input_of };
         c.run = (tp_aot_program){ &c.program, call_program };
         ok = enter_and_compile(&c);

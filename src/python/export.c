@@ -222,7 +222,7 @@ static PyObject *export_trace(PyObject *module, PyObject *args)
         return PyErr_Format(PyExc_ValueError, "one name for each input is needed");
     bool decomposes = PyDict_Check(table) && PyDict_GET_SIZE(table) > 0;
     tracing t = { .table = table, .stack = stack, .layer = pre_dispatch ? TP_LAYER_TRACE_P : TP_LAYER_TRACE_R, .asserts = asserts };
-    tp_record_host host = { .context = &t, .decompose = decomposes ? decompose : NULL, .origin = origin, .keeps_names = true };
+    tp_record_host host = { .context = &t, .decompose = decomposes ? decompose : NULL, .origin = origin, .derived = fx_show_derived, .keeps_names = true };
     if (user_stack_init(&t.lines, false)) {
         t.recorder = tp_recorder_new(&host);
         t.functional = t.recorder && functional ? tp_functional_new() : NULL;

@@ -95,6 +95,7 @@ PyObject *fx_map(PyObject *o, PyObject *(*leaf)(PyObject *o, void *data), void *
 struct tp_recorder;
 /* What a traced function gave, tensors and symbols as the nodes they are; owned. False: exception set. */
 bool fx_lower(struct tp_recorder *r, PyObject *o, tp_value *out);
+bool fx_show_derived(void *context, const tp_op *op, tp_target *target, tp_value *of);     /* for tp_record_host */
 
 /* ---- fx_names.c ---- */
 /* Where Python code finds a callable: "torch.relu", "_operator.add", "builtins.len". */

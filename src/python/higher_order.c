@@ -1,11 +1,12 @@
-/* higher_order.c - calls of ops that take functions: torch.ops.higher_order.cond(pred, f, g, (x,)).
+/* higher_order.c - calls of ops that take functions: torch.ops.higher_order.cond(pred, f, g, (x,)); how graphs show ops that were made
+ * of others: torch.ops.higher_order.auto_functionalized(op, x=x).
  *
  * A callable becomes a handle that the op calls with flat values. How its result nests is kept, and the results of the op are
  * given back in that form. */
-#include "python/face.h"
-#include "python/pytree.h"
-
 #include "base/alloc.h"
+#include "ops/derived.h"
+#include "python/fx.h"
+#include "python/pytree.h"
 
 typedef struct function {
     tp_handle head;             /* object: the callable, counted */
@@ -189,4 +190,32 @@ PyObject *face_call_graphs(const tp_op *op, PyObject *const *args, Py_ssize_t co
         made = tp_call(op, value, &result) ? nested(op, value, result) : face_raise();
     tp_values_unref(value, (size_t)n);
     return made;
+}
+
+/* ---- derived ops ---- */
+static tp_handle *handle_of(PyObject *taken)
+{
+    tp_handle *h = taken ? face_handle_new(taken) : NULL;
+    if (!h)
+        (void)(taken ? NULL : face_foreign());
+    Py_XDECREF(taken);
+    return h;
+}
+
+bool fx_show_derived(void *context, const tp_op *op, tp_target *target, tp_value *of)
+{
+    char name[96];
+    (void)context;
+    PyOS_snprintf(name, sizeof name, "%s._higher_order_ops", face.package);
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *module = PyImport_ImportModule(name);
+    tp_handle *higher = handle_of(module ? PyObject_GetAttrString(module, op->name) : NULL);
+    tp_handle *inner = higher ? handle_of(face_overload(op->of)) : NULL;
+    Py_XDECREF(module);
+    *target = tp_target_handle(higher);
+    *of = inner ? (tp_value){ .tag = TP_HANDLE, .handle = inner } : tp_none();
+    if (higher && !inner)
+        fx_target_drop(*target);
+    PyGILState_Release(state);
+    return inner;
 }

@@ -4,6 +4,7 @@
  * key that a program registers: "CPU", "Meta", "Autograd", "CompositeImplicitAutograd" … */
 #include <string.h>
 
+#include "ops/derived.h"
 #include "python/vmap.h"
 
 /* ---- running a Python kernel ---- */
@@ -308,12 +309,15 @@ static PyObject *undefine(PyObject *module, PyObject *overload)
     tp_op *op = runtime_op(overload);
     if (!op)
         return NULL;
-    PyObject *kernels = op->user, *key = PyLong_FromVoidPtr(op);
+    PyObject *kernels = op->user;
     op->user = NULL;
     Py_XDECREF(kernels);
-    if (!key || PyDict_DelItem(face.overloads, key) < 0)
-        PyErr_Clear();
-    Py_XDECREF(key);
+    for (int how = 0; how < TP_DERIVATION_COUNT; how++) {
+        const tp_op *derived = tp_op_derived((tp_derivation)how, op);
+        if (derived)
+            face_forget_overload(derived);
+    }
+    face_forget_overload(op);
     tp_op_undefine(op);
     Py_RETURN_NONE;
 }

@@ -200,7 +200,8 @@ static PyObject *make_fx(PyObject *module, PyObject *args)
         return PyErr_Format(PyExc_ValueError, "one name for each input is needed");
     bool decomposes = PyDict_Check(table) && PyDict_GET_SIZE(table) > 0;
     tracing t = { .table = table };
-    tp_record_host host = { .context = &t, .decompose = decomposes ? decompose : NULL, .is_parameter = is_parameter, .origin = lines ? origin : NULL };
+    tp_record_host host = { .context = &t, .decompose = decomposes ? decompose : NULL, .is_parameter = is_parameter,
+                            .origin = lines ? origin : NULL, .derived = fx_show_derived };
     PyObject *given = NULL, *positional = NULL;
     if (!lines || user_stack_init(&t.lines, true)) {
         if (!(t.recorder = tp_recorder_new(&host)))

@@ -4,6 +4,7 @@
  * arguments are named to the letter of the schema, results come as they are. */
 #include <string.h>
 
+#include "ops/derived.h"
 #include "python/face.h"
 
 #include <structmember.h>
@@ -346,6 +347,14 @@ PyObject *face_overload(const tp_op *op)
     return (PyObject *)made;
 }
 
+void face_forget_overload(const tp_op *op)
+{
+    PyObject *key = PyLong_FromVoidPtr((void *)op);
+    if (!key || PyDict_DelItem(face.overloads, key) < 0)
+        PyErr_Clear();
+    Py_XDECREF(key);
+}
+
 static PyObject *find_overload(PyObject *module, PyObject *args)
 {
     const char *space, *name, *overload;
@@ -354,6 +363,29 @@ static PyObject *find_overload(PyObject *module, PyObject *args)
         return NULL;
     const tp_op *op = tp_op_find(space, name, overload);
     return op ? face_overload(op) : Py_NewRef(Py_None);
+}
+
+static PyObject *can_functionalize(PyObject *module, PyObject *overload)
+{
+    (void)module;
+    const tp_op *op = face_overload_op(overload);
+    return PyBool_FromLong(op && tp_op_can_functionalize(op));
+}
+
+/* _op_derived(name, overload): the op that torch.ops.higher_order.name makes of another, as an overload. */
+static PyObject *find_derived(PyObject *module, PyObject *args)
+{
+    const char *name;
+    PyObject *overload;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "sO!", &name, face.overload, &overload))
+        return NULL;
+    for (int how = 0; how < TP_DERIVATION_COUNT; how++)
+        if (strcmp(tp_derivations[how].name, name) == 0) {
+            const tp_op *op = tp_op_derive((tp_derivation)how, face_overload_op(overload));
+            return op ? face_overload(op) : face_raise();
+        }
+    return PyErr_Format(PyExc_ValueError, "%s makes no ops of others", name);
 }
 
 static PyObject *overload_names(PyObject *module, PyObject *args)
@@ -410,6 +442,8 @@ static PyObject *set_classes(PyObject *module, PyObject *args)
 
 static PyMethodDef functions[] = {
     { "_op_overload", find_overload, METH_VARARGS, NULL },
+    { "_op_can_functionalize", can_functionalize, METH_O, NULL },
+    { "_op_derived", find_derived, METH_VARARGS, NULL },
     { "_op_overload_names", overload_names, METH_VARARGS, NULL },
     { "_dispatch_get_all_op_names", all_names, METH_NOARGS, NULL },
     { "_set_overload_classes", set_classes, METH_VARARGS, NULL },

@@ -1,316 +1,13 @@
-/* functional.c - states, views of them, and writes that become new values. */
+/* functional.c - what becomes of each kind of call, and the functionaliser that is mounted. */
 #include "trace/functional_graphs.h"
 
 #include <string.h>
 
 #include "gen/ops.h"
+#include "ops/derived.h"
 #include "trace/fake.h"
 
-/* What all views of one base share. */
-typedef struct state {
-    tp_count   refs;
-    tp_tensor *value;           /* counted: the base as it is now */
-    uint64_t   generation;      /* raised by every write */
-    uint32_t   writes, hidden, no_grad;
-    uint32_t   depth;           /* of functions (torch.cond's branches) that were being traced when it was made */
-} state;
-
-/* One view on the way from a state to a wrapper. */
-typedef struct step {
-    tp_count     refs;
-    struct step *before;        /* counted, may be NULL: nearer to the base */
-    const tp_op *op;
-    int64_t      index;         /* of a list of results; -1: the only one */
-    bool         hides;         /* this or an earlier one detaches */
-    tp_value     arg[];         /* op->arg_count, owned; the first is none */
-} step;
-
-typedef struct functional {     /* tp_tensor.extra of a wrapper */
-    tp_attached attached;
-    uint64_t    owner;          /* id of its functionaliser */
-    state      *state;          /* counted */
-    step       *view;           /* counted, may be NULL: the base itself */
-    tp_tensor  *value;          /* counted: what it showed at `generation` */
-    uint64_t    generation;
-    bool        metadata, storage;
-} functional;
-
 enum { MOST_ARGS = 64, MOST_RESULTS = 64 };
-
-/* ---- owners ---- */
-static void state_unref(state *s)
-{
-    if (s && tp_count_down(&s->refs)) {
-        tp_tensor_unref(s->value);
-        tp_free(s);
-    }
-}
-
-static step *step_ref(step *s)
-{
-    if (s)
-        tp_count_up(&s->refs);
-    return s;
-}
-
-static void step_unref(step *s)
-{
-    while (s && tp_count_down(&s->refs)) {
-        step *before = s->before;
-        tp_values_unref(s->arg, s->op->arg_count);
-        tp_free(s);
-        s = before;
-    }
-}
-
-static void functional_free(void *self)
-{
-    functional *w = self;
-    state_unref(w->state);
-    step_unref(w->view);
-    tp_tensor_unref(w->value);
-    tp_free(w);
-}
-
-/* A silent alias of a wrapper (a saved result, .data) looks where it looks. */
-static void *functional_copy(const void *self)
-{
-    const functional *from = self;
-    functional *w = tp_alloc(sizeof *w);
-    if (!w)
-        return NULL;
-    *w = *from;
-    tp_count_up(&w->state->refs);
-    step_ref(w->view);
-    tp_tensor_ref(w->value);
-    return w;
-}
-
-static functional *functional_of(const tp_tensor *t)
-{
-    functional *w = t->extra;
-    return w && w->attached.free == functional_free ? w : NULL;
-}
-
-bool tp_is_functional(const tp_functional *f, const tp_tensor *t)
-{
-    const functional *w = functional_of(t);
-    return w && w->owner == f->id;
-}
-
-/* ---- making wrappers ---- */
-
-/* Takes the counts of state and view, also when it fails. The face is a fake tensor, in the storage of `beside` if given. */
-static tp_tensor *wrapper_new(const tp_functional *f, state *s, step *view, tp_tensor *value, const tp_tensor *beside)
-{
-    functional *w = s ? tp_alloc(sizeof *w) : NULL;
-    tp_tensor *face = w ? tp_fake_beside(value, beside) : NULL;
-    if (!face) {
-        tp_free(w);
-        state_unref(s);
-        step_unref(view);
-        return NULL;
-    }
-    *w = (functional){ .attached = { functional_free, functional_copy }, .owner = f->id, .state = s, .view = view,
-                       .value = tp_tensor_ref(value), .generation = s->generation };
-    face->extra = w;
-    return face;
-}
-
-static tp_tensor *wrap_fresh(const tp_functional *f, tp_tensor *value)
-{
-    state *s = tp_alloc_zero(sizeof *s);
-    if (!s)
-        return NULL;
-    atomic_init(&s->refs, 1);
-    s->depth = f->depth;
-    s->value = tp_tensor_ref(value);
-    return wrapper_new(f, s, NULL, value, NULL);
-}
-
-tp_tensor *tp_functional_wrap(tp_functional *f, tp_tensor *value)
-{
-    return wrap_fresh(f, value);
-}
-
-/* A detached view hides writes from autograd. */
-static bool detaches(const tp_op *op)
-{
-    return !op->differentiable;
-}
-
-static step *step_new(step *before, const tp_op *op, const tp_value *arg, int64_t index)
-{
-    step *s = tp_alloc(sizeof *s + op->arg_count * sizeof *s->arg);
-    if (!s)
-        return NULL;
-    atomic_init(&s->refs, 1);
-    s->op = op;
-    s->index = index;
-    s->before = step_ref(before);
-    s->hides = detaches(op) || (before && before->hides);
-    s->arg[0] = tp_none();
-    for (int i = 1; i < op->arg_count; i++) {
-        s->arg[i] = tp_value_ref(arg[i]);
-        if (s->arg[i].tag != arg[i].tag) {
-            for (i++; i < op->arg_count; i++)
-                s->arg[i] = tp_none();
-            step_unref(s);
-            return NULL;
-        }
-    }
-    return s;
-}
-
-/* ---- views there and back ---- */
-static tp_tensor *look(const step *s, tp_tensor *at)
-{
-    tp_value arg[MOST_ARGS], result[MOST_RESULTS];
-    tp_tensor *seen = NULL;
-    memcpy(arg, s->arg, s->op->arg_count * sizeof *arg);
-    arg[0] = tp_of_tensor(at);
-    if (!tp_call(s->op, arg, result))
-        return NULL;
-    tp_value one = s->index < 0 || result[0].tag != TP_LIST ? result[0] : s->index < result[0].list->count ? result[0].list->item[s->index] : tp_none();
-    if (one.tag == TP_TENSOR)
-        seen = tp_tensor_ref(one.tensor);
-    else
-        (void)tp_fail(TP_ERR_RUNTIME, "functionalize: %s gives fewer views than it did", s->op->name);
-    tp_values_unref(result, s->op->result_count);
-    return seen;
-}
-
-static tp_tensor *look_from_base(const step *s, tp_tensor *base)
-{
-    if (!s)
-        return tp_tensor_ref(base);
-    tp_tensor *at = look_from_base(s->before, base), *seen = at ? look(s, at) : NULL;
-    tp_tensor_unref(at);
-    return seen;
-}
-
-/* `base` as it is when `fresh` stands where the view looks. */
-static tp_tensor *put_back(const step *s, tp_tensor *base, tp_tensor *fresh)
-{
-    tp_value arg[MOST_ARGS], out = tp_none();
-    char name[128];
-    if (!s->op->inverse) {
-        if (detaches(s->op))
-            return tp_tensor_ref(fresh);
-        return tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: a write through %s, which has no inverse", tp_op_full_name(s->op, name));
-    }
-    memcpy(arg, s->arg, s->op->arg_count * sizeof *arg);
-    arg[0] = tp_of_tensor(base);
-    return s->op->inverse(s->op, arg, base, fresh, s->index < 0 ? 0 : s->index, &out) ? tp_as_tensor(out) : NULL;
-}
-
-/* The new base after `fresh` was written through a chain of views: all but the last are looked through again, base first,
- * then each takes the new value back. */
-static tp_tensor *base_after(const step *view, tp_tensor *base, tp_tensor *fresh)
-{
-    tp_array(const step *) steps = { 0 };
-    tp_array(tp_tensor *) at = { 0 };
-    bool ok = true;
-    for (const step *s = view; s && ok; s = s->before)
-        ok = tp_array_push(&steps, s);
-    ok = ok && tp_array_reserve(&at, steps.count + 1);
-    if (ok)
-        at.item[at.count++] = tp_tensor_ref(base);
-    for (size_t i = steps.count; ok && i-- > 1;) {      /* steps are nearest to the wrapper first */
-        tp_tensor *next = look(steps.item[i], at.item[at.count - 1]);
-        if ((ok = next != NULL))
-            at.item[at.count++] = next;
-    }
-    tp_tensor *now = ok ? tp_tensor_ref(fresh) : NULL;
-    for (size_t i = 0; now && i < steps.count; i++) {
-        tp_tensor *nearer = put_back(steps.item[i], at.item[steps.count - 1 - i], now);
-        tp_tensor_unref(now);
-        now = nearer;
-    }
-    for (size_t i = 0; i < at.count; i++)
-        tp_tensor_unref(at.item[i]);
-    tp_array_fini(&at);
-    tp_array_fini(&steps);
-    return now;
-}
-
-static void set_value(functional *w, tp_tensor *taken)
-{
-    tp_tensor *old = w->value;
-    w->value = taken;
-    w->generation = w->state->generation;
-    tp_tensor_unref(old);
-}
-
-/* The value of a wrapper, borrowed from it; made again when its state was written since. One that is made inside a function is
- * not known outside: it goes when the function ends. */
-static tp_tensor *current(tp_functional *f, functional *w)
-{
-    if (w->generation == w->state->generation)
-        return w->value;
-    tp_tensor *seen = look_from_base(w->view, w->state->value);
-    if (!seen)
-        return NULL;
-    if (w->state->depth >= f->depth) {
-        set_value(w, seen);
-        return seen;
-    }
-    if (tp_array_push(&f->held, seen))
-        return seen;
-    tp_tensor_unref(seen);
-    return NULL;
-}
-
-/* ---- writing ---- */
-
-/* A new value has the type of what it is written into. */
-static tp_tensor *fitted(const tp_tensor *face, tp_tensor *taken)
-{
-    if (!taken || taken->dtype == face->dtype)
-        return taken;
-    tp_value arg[MOST_ARGS], out;
-    const tp_op *op = &tp_op__to_copy;
-    bool ok = tp_dtype_can_cast((tp_dtype)taken->dtype, (tp_dtype)face->dtype);
-    if (!ok)
-        (void)tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[taken->dtype].title,
-                      tp_dtypes[face->dtype].title);
-    for (int i = 0; i < op->arg_count; i++)
-        arg[i] = op->arg[i].fallback;
-    arg[0] = tp_of_tensor(taken);
-    arg[1] = tp_of_dtype((tp_dtype)face->dtype);
-    arg[2] = (tp_value){ .tag = TP_LAYOUT };
-    ok = ok && tp_call(op, arg, &out);
-    tp_tensor_unref(taken);
-    return ok ? tp_as_tensor(out) : NULL;
-}
-
-/* The wrapper's elements are `fresh` from now on; its state and all other views follow. */
-static bool write_value(tp_functional *f, tp_tensor *face, tp_tensor *taken)
-{
-    functional *w = functional_of(face);
-    tp_tensor *fresh = fitted(face, taken);
-    if (!fresh)
-        return false;
-    tp_tensor *base = base_after(w->view, w->state->value, fresh), *old = w->state->value;
-    if (!base) {
-        tp_tensor_unref(fresh);
-        return false;
-    }
-    state *s = w->state;
-    bool hidden = w->view && w->view->hides;
-    s->value = base;
-    s->generation++;
-    s->writes++;
-    s->hidden += hidden;
-    s->no_grad += hidden || !tp_self.grad_mode || tp_self.inference_mode;
-    tp_tensor_unref(old);
-    if (w->view) {              /* it looks at the new base, as every other view will */
-        tp_tensor_unref(fresh);
-        return current(f, w) != NULL;
-    }
-    set_value(w, fresh);
-    return true;
-}
 
 /* ---- the arguments of a call ---- */
 typedef struct call {
@@ -323,7 +20,7 @@ static bool unwrap_value(tp_functional *f, tp_value v, tp_value *out, bool *any)
 {
     *out = v;
     if (v.tag == TP_TENSOR && tp_is_functional(f, v.tensor)) {
-        *out = tp_of_tensor(current(f, functional_of(v.tensor)));
+        *out = tp_of_tensor(tp_functional_current(f, tp_functional_of(v.tensor)));
         *any = true;
         return out->tag == TP_TENSOR;
     }
@@ -379,7 +76,7 @@ static bool wrap_result(const call *c, const tp_value *given, int count, tp_valu
 {
     if (v->tag == TP_TENSOR) {
         tp_tensor *w = handed_through(c, given, count, v->tensor);
-        if (!w && !(w = wrap_fresh(c->f, v->tensor)))
+        if (!w && !(w = tp_functional_wrap(c->f, v->tensor)))
             return false;
         tp_tensor_unref(v->tensor);
         v->tensor = w;
@@ -404,19 +101,6 @@ static bool call_plain(tp_mount *m, const tp_op *op, const tp_value *given, tp_v
     return ok;
 }
 
-static tp_tensor *wrap_view(const tp_functional *f, tp_tensor *of, const tp_op *op, const tp_value *arg, int64_t index, tp_tensor *value)
-{
-    functional *w = functional_of(of);
-    step *s = step_new(w->view, op, arg, index);
-    if (!s)
-        return NULL;
-    tp_count_up(&w->state->refs);
-    tp_tensor *view = wrapper_new(f, w->state, s, value, of);
-    if (view)                   /* of a state that was written it counts as stale: PyTorch's graphs have such views twice */
-        functional_of(view)->generation = 0;
-    return view;
-}
-
 static bool call_view(tp_mount *m, const tp_op *op, const tp_value *given, tp_value *result)
 {
     tp_functional *f = (tp_functional *)(void *)m;
@@ -425,12 +109,12 @@ static bool call_view(tp_mount *m, const tp_op *op, const tp_value *given, tp_va
     memcpy(arg, given, op->arg_count * sizeof *arg);
     /* Stale or not: a view of a written state is looked at anew when it is used. One that t_ and the like changed is brought up to
      * date first; graphs of PyTorch tell. */
-    functional *seen = functional_of(of);
-    arg[0] = tp_of_tensor(seen->metadata ? current(f, seen) : seen->value);
+    tp_functional_wrapper *seen = tp_functional_of(of);
+    arg[0] = tp_of_tensor(seen->metadata ? tp_functional_current(f, seen) : seen->value);
     if (arg[0].tag != TP_TENSOR || !tp_mount_next(m, op, arg, result))
         return false;
     /* The detach of a program is three in PyTorch's graphs of mid 2024. */
-    for (int i = 0; i < 2 && detaches(op) && m->layer == TP_LAYER_TRACE_R && !tp_self.saving; i++) {
+    for (int i = 0; i < 2 && tp_functional_detaches(op) && m->layer == TP_LAYER_TRACE_R && !tp_self.saving; i++) {
         tp_value once = result[0];
         arg[0] = once;
         bool ok = tp_mount_next(m, op, arg, result);
@@ -442,7 +126,7 @@ static bool call_view(tp_mount *m, const tp_op *op, const tp_value *given, tp_va
     uint32_t count = list ? result[0].list->count : 1;
     for (uint32_t i = 0; i < count; i++) {
         tp_value *v = list ? &result[0].list->item[i] : &result[0];
-        tp_tensor *w = wrap_view(f, of, op, arg, list ? (int64_t)i : -1, v->tensor);
+        tp_tensor *w = tp_functional_wrap_view(f, of, op, arg, list ? (int64_t)i : -1, v->tensor);
         if (!w)
             return tp_call_take_back(op, result);
         tp_tensor_unref(v->tensor);
@@ -451,50 +135,26 @@ static bool call_view(tp_mount *m, const tp_op *op, const tp_value *given, tp_va
     return true;
 }
 
-/* t_, squeeze_: the wrapper looks through one more view. */
 static bool call_view_in_place(tp_mount *m, const tp_op *op, const tp_value *given, tp_value *result)
 {
     const tp_op *view = op->functional;
     tp_tensor *face = given[0].tensor;
-    functional *w = functional_of(face);
     tp_value arg[MOST_ARGS], seen;
     memcpy(arg, given, op->arg_count * sizeof *arg);
-    arg[0] = tp_of_tensor(current((tp_functional *)(void *)m, w));
-    step *s = arg[0].tag == TP_TENSOR ? step_new(w->view, view, arg, -1) : NULL;
-    if (!s || !tp_mount_next(m, view, arg, &seen)) {
-        step_unref(s);
+    arg[0] = tp_of_tensor(tp_functional_current((tp_functional *)(void *)m, tp_functional_of(face)));
+    if (arg[0].tag != TP_TENSOR || !tp_mount_next(m, view, arg, &seen) || !tp_functional_look_on(face, view, arg, seen.tensor))
         return false;
-    }
-    if (!tp_fake_take_geometry(face, seen.tensor)) {
-        step_unref(s);
-        tp_value_unref(seen);
-        return false;
-    }
-    step_unref(w->view);
-    w->view = s;
-    w->metadata = true;
-    set_value(w, seen.tensor);
     result[0] = tp_value_ref(given[0]);
     return true;
 }
 
 static bool call_set(tp_functional *f, const tp_op *op, const tp_value *given, tp_value *result)
 {
-    functional *w = functional_of(given[0].tensor), *from = given[1].tag == TP_TENSOR ? functional_of(given[1].tensor) : NULL;
     char name[128];
-    if (!from || from->owner != w->owner)
+    if (given[1].tag != TP_TENSOR || !tp_is_functional(f, given[1].tensor))
         return tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s of a tensor that is not traced", tp_op_full_name(op, name));
-    tp_tensor *value = current(f, from);
-    if (!value || !tp_fake_take_geometry(given[0].tensor, value))
+    if (!tp_functional_look_elsewhere(f, given[0].tensor, given[1].tensor))
         return false;
-    tp_count_up(&from->state->refs);
-    state_unref(w->state);
-    w->state = from->state;
-    step *old = w->view;
-    w->view = step_ref(from->view);
-    step_unref(old);
-    w->storage = true;
-    set_value(w, tp_tensor_ref(value));
     result[0] = tp_value_ref(given[0]);
     return true;
 }
@@ -504,10 +164,13 @@ static bool same_sizes(const tp_tensor *a, const tp_tensor *b)
     return a->ndim == b->ndim && memcmp(a->size, b->size, (size_t)a->ndim * sizeof *a->size) == 0;
 }
 
-/* The value of one written argument, or of the members of a list, taken from the result that stands for it. */
+/* The value of one written argument, or of the members of a list, taken from the result that stands for it. None was given where
+ * none comes back. */
 static bool write_result(tp_functional *f, const tp_op *op, tp_value to, tp_value *made)
 {
     bool ok = true;
+    if (made->tag == TP_NONE)
+        return true;
     for (uint32_t k = 0; made->tag == TP_LIST && ok && k < tp_length(*made); k++)
         ok = write_result(f, op, to.list->item[k], &made->list->item[k]);
     if (made->tag == TP_LIST)
@@ -516,7 +179,7 @@ static bool write_result(tp_functional *f, const tp_op *op, tp_value to, tp_valu
         return tp_fail(TP_ERR_RUNTIME, "%s: the result does not have the sizes of the tensor it is written into", op->name);
     tp_tensor *value = made->tensor;
     *made = tp_none();
-    return write_value(f, to.tensor, value);
+    return tp_functional_write(f, to.tensor, value);
 }
 
 static bool call_in_place(tp_mount *m, const tp_op *op, const tp_op *plain, const tp_value *given, tp_value *result)
@@ -555,11 +218,11 @@ static bool call_out(tp_mount *m, const tp_op *op, const tp_value *given, tp_val
         tp_tensor *value = made[i].tensor;
         made[i] = tp_none();
         if (!same_sizes(face, value))
-            ok = functional_of(face)->view ? tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s that changes the size of a view", op->name) != NULL
+            ok = tp_functional_of(face)->view ? tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s that changes the size of a view", op->name) != NULL
                                            : tp_fake_take_geometry(face, value);
         if (!ok)
             tp_tensor_unref(value);
-        ok = ok && write_value((tp_functional *)(void *)m, face, value);
+        ok = ok && tp_functional_write((tp_functional *)(void *)m, face, value);
         if (!ok)
             tp_values_unref(made, plain->result_count);
     }
@@ -589,11 +252,63 @@ static bool call_twin(tp_mount *m, const tp_op *op, const tp_value *given, tp_va
         int at = op->functional_map[next++ & 1];
         tp_tensor *value = made[at].tensor;
         made[at] = tp_none();
-        if (!write_value((tp_functional *)(void *)m, given[i].tensor, value))
+        if (!tp_functional_write((tp_functional *)(void *)m, given[i].tensor, value))
             return tp_call_take_back(twin, made);
     }
     memcpy(result, made, op->result_count * sizeof *result);
     return true;
+}
+
+/* Does a tensor of `v` look into the state of a tensor of `others`? */
+static bool share(tp_value v, tp_value others)
+{
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (share(v.list->item[i], others))
+            return true;
+    for (uint32_t i = 0; i < tp_length(others); i++)
+        if (v.tag == TP_TENSOR && share(v, others.list->item[i]))
+            return true;
+    return v.tag == TP_TENSOR && others.tag == TP_TENSOR && tp_functional_share(v.tensor, others.tensor);
+}
+
+/* The derived op copies each argument alone, so two that overlap would come apart. */
+static bool check_apart(const tp_op *op, const tp_value *arg)
+{
+    char name[128];
+    for (int i = 0; i < op->arg_count; i++)
+        for (int k = 0; k < i; k++)
+            if (op->arg[i].written && op->arg[k].written && share(arg[i], arg[k]))
+                return tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s writes two arguments that share memory", tp_op_full_name(op, name));
+    return true;
+}
+
+/* An op of the program that writes: a derived one gives what it gives, then what it writes. */
+static bool call_derived(tp_mount *m, const tp_op *op, const tp_value *given, tp_value *result)
+{
+    tp_functional *f = (tp_functional *)(void *)m;
+    const tp_op *derived = tp_op_derive(TP_AUTO_FUNCTIONALIZED, op);
+    call c;
+    tp_value made[MOST_RESULTS];
+    int next = op->result_count ? op->result_count : 1;
+    if (!derived || !check_apart(op, given) || !call_init(&c, f, given, op->arg_count))
+        return false;
+    bool ok = tp_mount_next(m, derived, c.arg, made);
+    if (!ok) {
+        call_fini(&c, given, op->arg_count);
+        return false;
+    }
+    for (int i = 0; ok && i < op->result_count; i++)
+        ok = wrap_result(&c, given, op->arg_count, &made[i]);
+    call_fini(&c, given, op->arg_count);
+    for (int i = 0; ok && i < op->arg_count; i++)
+        if (op->arg[i].written)
+            ok = write_result(f, op, given[i], &made[next++]);
+    for (int i = 0; ok && i < op->result_count; i++) {
+        result[i] = made[i];
+        made[i] = tp_none();
+    }
+    tp_values_unref(made, derived->result_count);
+    return ok;
 }
 
 /* ---- which kind ---- */
@@ -635,13 +350,21 @@ static bool any_wrapper(const tp_functional *f, tp_value v)
     return is_wrapper(f, v);
 }
 
+static bool any_outside(const tp_functional *f, tp_value v)
+{
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (any_outside(f, v.list->item[i]))
+            return true;
+    return v.tag == TP_TENSOR && !is_wrapper(f, v);
+}
+
 /* Written arguments must be wrappers, unless nothing of the call is. 1: they are; 0: nothing is; -1: mixed. */
 static int check_written(const tp_functional *f, const tp_op *op, const tp_value *arg)
 {
     bool outside = false, any = false;
     for (int i = 0; i < op->arg_count; i++) {
         any |= any_wrapper(f, arg[i]);
-        outside |= op->arg[i].written && arg[i].tag == TP_TENSOR && !is_wrapper(f, arg[i]);
+        outside |= op->arg[i].written && any_outside(f, arg[i]);
     }
     if (!outside)
         return 1;
@@ -658,6 +381,25 @@ static bool writes(const tp_op *op)
         if (op->arg[i].written)
             return true;
     return false;
+}
+
+static bool gives_alias(const tp_op *op)
+{
+    for (int i = 0; i < op->result_count; i++)
+        if (op->result[i].alias)
+            return true;
+    return false;
+}
+
+static bool refuse_alias(const tp_op *op)
+{
+    return tp_fail(TP_ERR_RUNTIME, "Found a custom (non-ATen) operator whose output has alias annotations: %s. We only support functionalizing operators "
+                   "whose outputs do not have alias annotations (e.g. 'Tensor(a)' is a Tensor with an alias annotation whereas 'Tensor' is a Tensor "
+                   "without. The '(a)' is the alias annotation). The alias annotation specifies that the output Tensor shares storage with an input "
+                   "that has the same annotation. Please check if (1) the output needs to be an output (if not, don't return it), (2) if the output "
+                   "doesn't share storage with any inputs, then delete the alias annotation. (3) if the output indeed shares storage with an input, "
+                   "then add a .clone() before returning it to prevent storage sharing and then delete the alias annotation. Otherwise, please file "
+                   "an issue on GitHub.", op->schema);
 }
 
 /* Of an op that writes in training only: is this that? */
@@ -699,7 +441,7 @@ static bool open_here(const tp_op *op, const tp_value *arg, tp_value *result, vo
 static bool writes_outside(const tp_functional *f, const tp_op *op, const tp_value *arg)
 {
     for (int i = 0; i < op->arg_count; i++)
-        if ((op->arg[i].written || (op->hidden_writes >> i & 1)) && is_wrapper(f, arg[i]) && functional_of(arg[i].tensor)->state->depth < f->depth)
+        if ((op->arg[i].written || (op->hidden_writes >> i & 1)) && is_wrapper(f, arg[i]) && tp_functional_depth(arg[i].tensor) < f->depth)
             return true;
     return false;
 }
@@ -723,6 +465,8 @@ static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, t
         if (op == &tp_op_set__source_Tensor)
             return call_set(f, op, arg, result);
         const tp_op *plain = variant_of(op);
+        if (!plain && (op->flags & TP_OP_RUNTIME))
+            return gives_alias(op) ? refuse_alias(op) : call_derived(m, op, arg, result);
         if (!plain || op->kind == TP_LIKE_METADATA)
             return tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s has no functional variant", tp_op_full_name(op, name));
         if (op->variant == TP_OUT)
@@ -731,7 +475,7 @@ static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, t
             return call_view_in_place(m, op, arg, result);
         return call_in_place(m, op, plain, arg, result);
     }
-    bool view = op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && (op->inverse || detaches(op));
+    bool view = op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && (op->inverse || tp_functional_detaches(op));
     return view && is_wrapper(f, arg[0]) ? call_view(m, op, arg, result) : call_plain(m, op, arg, result);
 }
 
@@ -762,73 +506,4 @@ void tp_functional_enter(tp_functional *f, tp_layer_id layer)
 void tp_functional_leave(tp_functional *f)
 {
     tp_mount_pop(&f->mount);
-}
-
-tp_tensor *tp_functional_value(tp_functional *f, tp_tensor *t)
-{
-    tp_tensor *value = tp_is_functional(f, t) ? current(f, functional_of(t)) : t;
-    return value ? tp_tensor_ref(value) : NULL;
-}
-
-bool tp_functional_unwrap(tp_functional *f, tp_value v, tp_value *out)
-{
-    *out = tp_none();
-    if (v.tag == TP_TENSOR) {
-        tp_tensor *t = tp_functional_value(f, v.tensor);
-        *out = tp_of_tensor(t);
-        return t != NULL;
-    }
-    if (v.tag < TP_LIST || v.tag > TP_SLICE) {
-        *out = tp_value_ref(v);
-        return out->tag == v.tag;
-    }
-    tp_list *l = tp_list_new(v.list->count);
-    bool ok = l != NULL;
-    for (uint32_t i = 0; ok && i < l->count; i++)
-        ok = tp_functional_unwrap(f, v.list->item[i], &l->item[i]);
-    if (ok)
-        *out = (tp_value){ .tag = v.tag, .list = l };
-    else if (l)
-        tp_value_unref(tp_of_list(l));
-    return ok;
-}
-
-uint32_t tp_functional_depth(const tp_tensor *wrapper)
-{
-    return functional_of(wrapper)->state->depth;
-}
-
-tp_functional_changes tp_functional_changes_of(const tp_functional *f, const tp_tensor *wrapper)
-{
-    const functional *w = functional_of(wrapper);
-    if (!w || w->owner != f->id)
-        return (tp_functional_changes){ 0 };
-    const state *s = w->state;
-    return (tp_functional_changes){ .data = s->writes > 0, .metadata = w->metadata, .storage = w->storage,
-                                    .hidden = s->writes && s->hidden == s->writes, .no_grad = s->writes && s->no_grad == s->writes };
-}
-
-bool tp_functional_share(const tp_tensor *a, const tp_tensor *b)
-{
-    const functional *x = functional_of(a), *y = functional_of(b);
-    return x && y && x->state == y->state;
-}
-
-static bool visit_views(const step *s, tp_functional_visit *visit, void *user, size_t *count)
-{
-    if (!s)
-        return true;
-    if (!visit_views(s->before, visit, user, count))
-        return false;
-    ++*count;
-    return !visit || visit(s->op, s->arg, s->index, user);
-}
-
-size_t tp_functional_each_view(const tp_tensor *wrapper, tp_functional_visit *visit, void *user)
-{
-    const functional *w = functional_of(wrapper);
-    size_t count = 0;
-    if (w)
-        (void)visit_views(w->view, visit, user, &count);
-    return count;
 }

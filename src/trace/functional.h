@@ -17,7 +17,8 @@
  *
  * Owners: a wrapper owns its part of this bookkeeping, counts its state and its value. The functionaliser must outlive its
  * last call, not its wrappers: one that escapes is an ordinary fake tensor. The caller wraps inputs and asks at the end.
- * Fails: TP_ERR_UNIMPLEMENTED naming an op that writes and has no functional variant, or a view without an inverse that was
+ * An op of the program that writes has no functional variant: the op derived from it is called (ops/derived.h).
+ * Fails: TP_ERR_UNIMPLEMENTED naming an op of ours that writes and has no functional variant, or a view without an inverse that was
  * written through; TP_ERR_RUNTIME where a tensor from outside is written with traced values. */
 #ifndef TP_TRACE_FUNCTIONAL_H
 #define TP_TRACE_FUNCTIONAL_H

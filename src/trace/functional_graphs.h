@@ -1,4 +1,4 @@
-/* functional_graphs.h - the functionaliser inside, and what it does with ops that take functions.
+/* functional_graphs.h - what the functionaliser does with ops that take functions.
  *
  *     cond(p, f, g, [x])     =>     cond(p, f', g', [x'])     x' the value behind x; f' wraps its operands, calls f, unwraps
  *
@@ -7,18 +7,8 @@
 #ifndef TP_TRACE_FUNCTIONAL_GRAPHS_H
 #define TP_TRACE_FUNCTIONAL_GRAPHS_H
 
-#include "base/array.h"
-#include "trace/functional.h"
+#include "trace/functional_state.h"
 
-struct tp_functional {
-    tp_mount mount;
-    uint64_t id;                /* never given twice in a process: wrappers outlive their functionaliser */
-    uint32_t depth;             /* functions being traced */
-    const char *function;       /* borrowed: what the innermost is called; NULL: none */
-    tp_array(tp_tensor *) held; /* counted: values of tensors from outside the innermost function, looked at anew inside it */
-};
-
-uint32_t tp_functional_depth(const tp_tensor *wrapper);     /* at which its state was made */
 TP_CHECK bool tp_functional_graphs(tp_functional *f, const tp_op *op, const tp_value *arg, tp_value *result);
 
 #endif

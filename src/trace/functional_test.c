@@ -2,7 +2,16 @@
 #include "trace/functional.h"
 
 #include "grad/test_grads.h"
+#include "ops/derived.h"
 #include "trace/test_graphs.h"
+
+/* The registry's own struct lives as long as the process; it is made here, so that no test seems to leak it. */
+__attribute__((constructor)) static void make_registry(void)
+{
+    tp_op *op = tp_op_define("testlib", "first() -> ()");
+    if (op)
+        tp_op_undefine(op);
+}
 
 /* A program of one tensor; it may write into it. */
 typedef tp_tensor *program(tp_scope *s, tp_tensor *x);
@@ -191,6 +200,109 @@ TP_TEST(above_autograd)
     tp_functional_free(f);
 }
 
+/* ---- ops of the program ---- */
+
+/* testlib::spread(Tensor by, Tensor(a!) into, Tensor(b!)[] more, Tensor(c!)? also=None) -> Tensor */
+static bool spread(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    const tp_op *add = tp_op_find("aten", "add_", "Tensor"), *mul = tp_op_find("aten", "mul", "Tensor");
+    tp_value to[] = { arg[1], arg[2].list->item[0], arg[3] }, done;
+    (void)op;
+    for (int i = 0; i < 3; i++) {
+        if (to[i].tag != TP_TENSOR)
+            continue;
+        if (!tp_call(add, (tp_value[]){ to[i], arg[0], I(1) }, &done))
+            return false;
+        tp_value_unref(done);
+    }
+    return tp_call(mul, (tp_value[]){ arg[0], arg[0] }, result);
+}
+
+static tp_tensor *call_spread(tp_scope *s, tp_tensor *by, tp_tensor *into, tp_tensor *more, tp_tensor *also)
+{
+    tp_value list = s->failed ? tp_none() : tp_value_tensors(&more, 1), out = tp_none();
+    if (list.tag != TP_LIST || !tp_call(tp_op_find("testlib", "spread", ""), (tp_value[]){ T(by), T(into), list, T(also) }, &out))
+        s->failed = true;
+    tp_value_unref(list);
+    return s->failed ? NULL : test_own(s, out.tensor);
+}
+
+static tp_tensor *write_by_own_op(tp_scope *s, tp_tensor *x)
+{
+    tp_tensor *y = CALL(s, "clone", T(x)), *row = CALL(s, "select.int", T(y), I(0), I(0)), *by = CALL(s, "neg", T(row));
+    tp_tensor *square = call_spread(s, by, row, x, NULL), *z = CALL(s, "clone", T(x));
+    tp_tensor *again = call_spread(s, square, row, x, z);
+    return CALL(s, "add.Tensor", T(CALL(s, "add.Tensor", T(y), T(again))), T(z));
+}
+
+/* Each written argument is cloned alone: what overlaps would come apart. */
+static void overlapping_writes(const tp_op *op)
+{
+    tp_scope s;
+    tp_scope_start(&s);
+    tp_tensor *x = test_square(&s);
+    tp_functional *f = s.failed ? NULL : tp_functional_new();
+    tp_tensor *w = f ? test_own(&s, tp_functional_wrap(f, x)) : NULL;
+    tp_value list = w ? tp_value_tensors(&w, 1) : tp_none(), out;
+    if (list.tag == TP_LIST) {
+        tp_functional_enter(f, TP_LAYER_TRACE_R);
+        TP_EXPECT(!tp_call(op, (tp_value[]){ T(x), T(w), list, tp_none() }, &out));
+        tp_functional_leave(f);
+        TP_EXPECT_TEXT(tp_error_text(), "functionalize: testlib::spread writes two arguments that share memory");
+    }
+    tp_value_unref(list);
+    (void)tp_scope_end(&s);
+    tp_functional_free(f);
+}
+
+TP_TEST(ops_of_the_program_are_derived)
+{
+    tp_op *op = tp_op_define("testlib", "spread(Tensor by, Tensor(a!) into, Tensor(b!)[] more, Tensor(c!)? also=None) -> Tensor");
+    if (!op)
+        return;
+    op->run = op->fake = spread;
+    const char *want =
+        "x_1 = placeholder; clone = clone(x_1); select = select.int(clone, 0, 0); neg = neg(select); "
+        "auto_functionalized = auto_functionalized.testlib.spread(neg, select, [x_1]); getitem = getitem(auto_functionalized, 0); "
+        "getitem_1 = getitem(auto_functionalized, 1); getitem_2 = getitem(auto_functionalized, 2); getitem_3 = getitem(getitem_2, 0); "
+        "getitem_4 = getitem(auto_functionalized, 3); select_scatter = select_scatter(clone, getitem_1, 0, 0); "
+        "select_1 = select.int(select_scatter, 0, 0); clone_1 = clone(getitem_3); "
+        "auto_functionalized_1 = auto_functionalized.testlib.spread(getitem, select_1, [getitem_3], clone_1); "
+        "getitem_5 = getitem(auto_functionalized_1, 0); getitem_6 = getitem(auto_functionalized_1, 1); "
+        "getitem_7 = getitem(auto_functionalized_1, 2); getitem_8 = getitem(getitem_7, 0); getitem_9 = getitem(auto_functionalized_1, 3); "
+        "select_scatter_1 = select_scatter(select_scatter, getitem_6, 0, 0); select_2 = select.int(select_scatter_1, 0, 0); "
+        "add = add.Tensor(select_scatter_1, getitem_5); add_1 = add.Tensor(add, getitem_9)";
+    check(write_by_own_op, TP_LAYER_TRACE_R, want, (tp_functional_changes){ .data = true });
+    check(write_by_own_op, TP_LAYER_TRACE_P, want, (tp_functional_changes){ .data = true });
+    overlapping_writes(op);
+    tp_op_undefine(op);
+    TP_EXPECT(!tp_op_find("higher_order", "auto_functionalized", "testlib.spread"));
+}
+
+/* At the bottom and on fake tensors. */
+TP_TEST(results_of_another_type)
+{
+    tp_scope s;
+    tp_scope_start(&s);
+    tp_tensor *x = test_vector(&s, TP_i8, 3, (double[]){ 100, -100, 27 }), *fake = s.failed ? NULL : test_own(&s, tp_fake_of(x));
+    const tp_op *op = tp_op_derive(TP_OUT_DTYPE, tp_op_find("aten", "mul", "Tensor"));
+    tp_value out;
+    s.failed |= !op;
+    if (!s.failed && tp_call(op, (tp_value[]){ tp_of_dtype(TP_i32), T(x), T(x) }, &out)) {
+        EXPECT_ELEMENTS(out.tensor, 10000, 10000, 729);
+        TP_EXPECT(out.tensor->dtype == TP_i32);
+        tp_value_unref(out);
+    }
+    if (!s.failed && tp_call(op, (tp_value[]){ tp_of_dtype(TP_f16), T(fake), T(x) }, &out)) {
+        TP_EXPECT(tp_is_fake(out.tensor) && out.tensor->dtype == TP_f16 && out.tensor->size[0] == 3);
+        tp_value_unref(out);
+    }
+    if (op)
+        tp_op_undefine((tp_op *)op);
+    TP_EXPECT(s.failed || (!tp_op_derive(TP_OUT_DTYPE, tp_op_find("aten", "neg_", "")) && tp_error_kind() == TP_ERR_RUNTIME));
+    (void)tp_scope_end(&s);
+}
+
 TP_TEST(tensors_from_outside_are_not_written)
 {
     tp_scope s;
@@ -214,4 +326,4 @@ TP_TEST(tensors_from_outside_are_not_written)
 
 TP_TEST_MAIN(TP_SWEPT(writes_become_values), TP_SWEPT(writes_through_views_reach_the_base), TP_SWEPT(writes_hidden_from_autograd),
              TP_SWEPT(composites_are_opened), TP_SWEPT(gradients_through_writes), TP_SWEPT(above_autograd),
-             TP_SWEPT(tensors_from_outside_are_not_written))
+             TP_SWEPT(ops_of_the_program_are_derived), TP_SWEPT(results_of_another_type), TP_SWEPT(tensors_from_outside_are_not_written))

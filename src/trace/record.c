@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "ops/derived.h"
 #include "ops/symbolic.h"
 #include "trace/record_graphs.h"
 #include "trace/record_sizes.h"
@@ -226,13 +227,44 @@ static bool lower_call(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_
     return ok;
 }
 
+/* torch.ops.higher_order.auto_functionalized(testlib.foo, x=…): the op first, then every argument by name, or all by place as far as they
+ * are no defaults. `target` is counted. */
+static bool lower_derived(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_target *target, tp_value *out, uint32_t *positional, uint32_t *keywords)
+{
+    uint32_t at = 1;
+    int count = op->arg_count;
+    bool by_name = tp_derivations[op->derivation].by_name, ok = true;
+    if (!r->host.derived(r->host.context, op, target, &out[0]))
+        return false;
+    while (!by_name && count && is_default(op, count - 1, arg[count - 1]))
+        count--;
+    for (int i = 0; ok && i < count; i++) {
+        if (by_name) {
+            out[at] = tp_value_string(op->arg[i].name, strlen(op->arg[i].name));
+            ok = out[at++].tag == TP_STRING;
+        }
+        out[at] = tp_none();
+        ok = ok && tp_record_lower(r, arg[i], &out[at++]);
+    }
+    *positional = by_name ? 1 : at;
+    *keywords = by_name ? (uint32_t)count : 0;
+    if (!ok) {
+        tp_values_unref(out, at);
+        tp_value_unref((tp_value){ .tag = TP_HANDLE, .handle = target->handle });
+    }
+    return ok;
+}
+
 /* ---- results ---- */
 static bool track_item(tp_recorder *r, tp_node *whole, int64_t index, tp_value v)
 {
-    if (v.tag != TP_TENSOR)
-        return true;
     tp_node *item = tp_graph_getitem(r->graph, whole, index);
-    return item && describe(r, item, v) && tp_record_track(r, v.tensor, item);
+    if (!item || !describe(r, item, v) || (v.tag == TP_TENSOR && !tp_record_track(r, v.tensor, item)))
+        return false;
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (!track_item(r, item, i, v.list->item[i]))
+            return false;
+    return true;
 }
 
 static bool note_number(tp_recorder *r, tp_sym x, tp_node *n)
@@ -306,16 +338,20 @@ static bool compute(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_val
 
 static bool write_down(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_value *result)
 {
-    tp_value lowered[2 * MOST_ARGS];
+    tp_value lowered[1 + 2 * MOST_ARGS];
     uint32_t positional, keywords;
-    if (!lower_call(r, op, arg, lowered, &positional, &keywords))
+    tp_target target = tp_target_op(op);
+    bool shown = op->of && r->host.derived;
+    if (!(shown ? lower_derived(r, op, arg, &target, lowered, &positional, &keywords) : lower_call(r, op, arg, lowered, &positional, &keywords)))
         return false;
     bool ok = compute(r, op, arg, result);
     if (ok) {
-        tp_node *n = tp_node_new(r->graph, TP_CALL_FUNCTION, tp_target_op(op), lowered, positional, keywords, op->name);
+        tp_node *n = tp_node_new(r->graph, TP_CALL_FUNCTION, target, lowered, positional, keywords, op->name);
         ok = (n ? track_results(r, op, n, result) : tp_graph_check(r->graph)) || tp_call_take_back(op, result);
     }
     tp_values_unref(lowered, positional + 2 * keywords);
+    if (shown)
+        tp_value_unref((tp_value){ .tag = TP_HANDLE, .handle = target.handle });
     return ok;
 }
 

@@ -6,7 +6,7 @@
  * node of each tensor of the trace; a tensor that it meets for the first time is a constant of the graph, named
  * `_tensor_constant0` or, where the host says it is a parameter, `_param_constant0`, with a get_attr node at each use.
  * Arguments are in normal form: trailing defaults dropped, keyword-only ones by name. Several results have a getitem node
- * each. An op that writes into a tensor becomes that tensor's node. Facts are fake tensors of their own.
+ * each, lists among them too. An op that writes into a tensor becomes that tensor's node. Facts are fake tensors of their own.
  * Sizes that are expressions get nodes when an argument mentions them: sym_size of the first tensor of the trace that has
  * the symbol as a size, then arithmetic, each word once.
  *
@@ -30,6 +30,9 @@ typedef struct tp_record_host {
     int (*decompose)(void *context, const tp_op *op, const tp_value *arg, tp_value *result);
     bool (*is_parameter)(void *context, const tp_tensor *t);
     tp_origin *(*origin)(void *context);        /* of the node being made, counted; NULL: none */
+    /* How graphs show a derived op (ops/derived.h): its target, and the op it was made of, which stands before the arguments; both
+     * counted. NULL: the node's target is the derived op. */
+    bool (*derived)(void *context, const tp_op *op, tp_target *target, tp_value *of);
     bool keeps_names;                   /* graphs of functions call their inputs as the operands are called, not arg0_1 … */
 } tp_record_host;
 

@@ -260,3 +260,374 @@ def test_saved_graphs_are_those_of_the_module(tmp_path):
     program.graph_module.true_graph_0 = copy.deepcopy(branch)
     torch.export.save(program, str(tmp_path / "edited.pt2"))
     assert torch.equal(torch.export.load(str(tmp_path / "edited.pt2")).module()(torch.ones(3)), torch.full((2, 3), -2.0))
+
+
+# ---- ops made of other ops ----
+
+
+@pytest.fixture
+def testlib():
+    """Ops of a program that write into their arguments, and what graphs of them are made of."""
+    lib = torch.library.Library("hopslib", "FRAGMENT")
+
+    def define(schema, kernel, fake):
+        name = schema.partition("(")[0]
+        lib.define(schema)
+        lib.impl(name, kernel, "CPU")
+        lib.impl(name, fake, "Meta")
+
+    def foo(x, z):
+        x.add_(5)
+        z.add_(5)
+        return x + 0, z + 0, x + z
+
+    def nothing(x, out, k=3, *, s=1.0):
+        out.copy_(x * k * s)
+
+    def one(x):
+        x.mul_(2)
+        return x.sin()
+
+    def optional(x, y, z=None):
+        for t in (x, z):
+            if t is not None:
+                t.add_(y)
+        return y * 2
+
+    def several(xs, y):
+        for x in xs:
+            x.add_(y)
+
+    define("foo(Tensor(a!) x, Tensor(b!) z) -> (Tensor, Tensor, Tensor)", foo, lambda x, z: (x.new_empty(3), x.new_empty(3), x.new_empty(3)))
+    define("nothing(Tensor x, Tensor(a!) out, int k=3, *, float s=1.0) -> ()", nothing, lambda x, out, k=3, *, s=1.0: None)
+    define("one(Tensor(a!) x) -> Tensor", one, torch.empty_like)
+    define("optional(Tensor(a!)? x, Tensor y, Tensor(b!)? z=None) -> Tensor", optional, lambda x, y, z=None: torch.empty_like(y))
+    define("several(Tensor(a!)[] xs, Tensor y) -> ()", several, lambda xs, y: None)
+    define("handed(Tensor(a!) x) -> Tensor(a!)", lambda x: x.mul_(2), lambda x: x)
+    yield torch.ops.hopslib
+    lib._destroy()
+
+
+def same(got, want):
+    got, want = torch.utils._pytree.tree_leaves(got), torch.utils._pytree.tree_leaves(want)
+    assert len(got) == len(want) and all(torch.equal(a, b) for a, b in zip(got, want))
+
+
+def forward_code(f, *args):
+    """The graph that ahead-of-time autograd makes, and the values it gives."""
+    graphs = []
+    compiled = aot_function(f, fw_compiler=lambda g, _: (graphs.append(g), nop(g, _))[1])
+    given = compiled(*[a.clone() for a in args])
+    return code(graphs[0]), given
+
+
+def test_auto_functionalized_values(testlib):
+    auto = torch._higher_order_ops.auto_functionalize.auto_functionalized
+    assert auto is torch.ops.higher_order.auto_functionalized is torch._higher_order_ops.auto_functionalized
+    assert str(auto) == auto.__name__ == "auto_functionalized"
+    x, y = torch.ones(3), torch.ones(3)
+    same(auto(testlib.foo.default, x=x, z=y), (x + 5, x + 5, x + 11, x + 5, x + 5))
+    same((x, y), (torch.ones(3), torch.ones(3)))
+    assert auto(testlib.nothing.default, x=x, out=y)[0] is None
+    same(auto(testlib.nothing.default, x=x, out=y, k=2)[1:], (x * 2,))
+    none, written = auto(testlib.several.default, xs=[x, y], y=x)
+    assert none is None and isinstance(written, list)
+    same(written, [x + 1, x + 1])
+    got = auto(testlib.optional.default, x=None, y=x, z=y)
+    assert got[1] is None
+    same((got[0], got[2]), (x * 2, x + 1))
+
+
+def test_auto_functionalized_errors(testlib):
+    auto, x = torch.ops.higher_order.auto_functionalized, torch.ones(3)
+    for op in (testlib.handed.default, testlib.foo, torch.ops.aten.sin.default, torch.ops.aten.sin_.default):
+        with pytest.raises(AssertionError, match="Cannot auto-functionalize op"):
+            auto(op, x=x)
+    with pytest.raises(TypeError, match="takes 2 positional arguments but 4 were given"):
+        auto(testlib.foo.default, x, x)
+    with pytest.raises(RuntimeError, match="missing value for argument 'z'"):
+        auto(testlib.foo.default, x=x)
+
+    def handed(x):
+        return testlib.handed(x.clone())
+
+    with pytest.raises(RuntimeError, match="Found a custom .non-ATen. operator whose output has alias annotations: hopslib::handed"):
+        make_fx(torch.func.functionalize(handed))(x)
+
+    def overlapping(x):
+        y = x.clone()
+        testlib.several([y], y)
+        testlib.foo(y, y[:])
+
+    with pytest.raises(NotImplementedError, match="hopslib::foo writes two arguments that share memory"):
+        make_fx(torch.func.functionalize(overlapping))(x)
+
+
+def mutate_input(ops, x):
+    z = x.cos()
+    a, b, c = ops.foo(x, z)
+    return a, b, c, z.cos()
+
+
+def mutate_fresh(ops, x):
+    out = torch.empty_like(x)
+    ops.nothing(x, out, 4, s=2.0)
+    return out + 1
+
+
+def mutate_view(ops, x):
+    y = x.clone()
+    return ops.one(y[1:]), y
+
+
+def mutate_optional(ops, x):
+    y, z = x.clone(), x + 1
+    return ops.optional(None, x, z), y, z
+
+
+def mutate_list(ops, x):
+    y, z = x.clone(), x + 1
+    ops.several([y, z], x)
+    return y, z
+
+
+# What PyTorch 2.13 prints for ahead-of-time autograd with enable_auto_functionalized_v2 off.
+MUTATIONS = {
+    mutate_input: """\
+def forward(self, arg0_1):
+cos = torch.ops.aten.cos.default(arg0_1)
+auto_functionalized = torch.ops.higher_order.auto_functionalized(torch.ops.hopslib.foo.default, x = arg0_1, z = cos);  arg0_1 = cos = None
+getitem = auto_functionalized[0]
+getitem_1 = auto_functionalized[1]
+getitem_2 = auto_functionalized[2]
+getitem_3 = auto_functionalized[3]
+getitem_4 = auto_functionalized[4];  auto_functionalized = None
+cos_1 = torch.ops.aten.cos.default(getitem_4);  getitem_4 = None
+return (getitem_3, getitem, getitem_1, getitem_2, cos_1)""",
+    mutate_fresh: """\
+def forward(self, arg0_1):
+empty_like = torch.ops.aten.empty_like.default(arg0_1, pin_memory = False)
+auto_functionalized = torch.ops.higher_order.auto_functionalized(torch.ops.hopslib.nothing.default, x = arg0_1, out = empty_like, k = 4, s = 2.0);  arg0_1 = empty_like = None
+getitem_1 = auto_functionalized[1];  auto_functionalized = None
+add = torch.ops.aten.add.Tensor(getitem_1, 1);  getitem_1 = None
+return (add,)""",
+    mutate_view: """\
+def forward(self, arg0_1):
+clone = torch.ops.aten.clone.default(arg0_1);  arg0_1 = None
+slice_1 = torch.ops.aten.slice.Tensor(clone, 0, 1, 9223372036854775807)
+auto_functionalized = torch.ops.higher_order.auto_functionalized(torch.ops.hopslib.one.default, x = slice_1);  slice_1 = None
+getitem = auto_functionalized[0]
+getitem_1 = auto_functionalized[1];  auto_functionalized = None
+slice_scatter = torch.ops.aten.slice_scatter.default(clone, getitem_1, 0, 1, 9223372036854775807);  clone = getitem_1 = None
+return (getitem, slice_scatter)""",
+    mutate_optional: """\
+def forward(self, arg0_1):
+clone = torch.ops.aten.clone.default(arg0_1)
+add = torch.ops.aten.add.Tensor(arg0_1, 1)
+auto_functionalized = torch.ops.higher_order.auto_functionalized(torch.ops.hopslib.optional.default, x = None, y = arg0_1, z = add);  arg0_1 = add = None
+getitem = auto_functionalized[0]
+getitem_2 = auto_functionalized[2];  auto_functionalized = None
+return (getitem, clone, getitem_2)""",
+    mutate_list: """\
+def forward(self, arg0_1):
+clone = torch.ops.aten.clone.default(arg0_1)
+add = torch.ops.aten.add.Tensor(arg0_1, 1)
+auto_functionalized = torch.ops.higher_order.auto_functionalized(torch.ops.hopslib.several.default, xs = [clone, add], y = arg0_1);  clone = add = arg0_1 = None
+getitem_1 = auto_functionalized[1];  auto_functionalized = None
+getitem_2 = getitem_1[0]
+getitem_3 = getitem_1[1];  getitem_1 = None
+return (getitem_2, getitem_3)""",
+}
+
+
+@pytest.mark.parametrize("f", MUTATIONS)
+def test_auto_functionalized_ahead_of_time(testlib, f):
+    x = torch.tensor([1.0, 2.0, 3.0])
+    text, given = forward_code(lambda x: f(testlib, x), x)
+    assert text == MUTATIONS[f]
+    same(given, f(testlib, x.clone()))
+
+
+@pytest.mark.parametrize("f", MUTATIONS)
+@pytest.mark.parametrize("mode", MODES)
+def test_auto_functionalized_recorded(testlib, f, mode):
+    x = torch.tensor([1.0, 2.0, 3.0])
+    g = make_fx(torch.func.functionalize(lambda x: f(testlib, x)), tracing_mode=mode)(x.clone())
+    calls = [n for n in g.graph.nodes if n.target is torch.ops.higher_order.auto_functionalized]
+    assert len(calls) == 1 and isinstance(calls[0].args[0], torch._ops.OpOverload) and calls[0].kwargs
+    ours, theirs = x.clone(), x.clone()
+    same((g(ours), ours), (f(testlib, theirs), theirs))
+    again = make_fx(g, tracing_mode=mode)(x.clone())
+    assert code(again) == code(g).replace("x_1", "arg0_1")
+    same(torch.fx.Interpreter(g).run(x.clone()), f(testlib, x.clone()))
+    if mode == "real":
+        same(copy.deepcopy(g)(x.clone()), f(testlib, x.clone()))
+    dead = len(g.graph.nodes)
+    g.graph.eliminate_dead_code()
+    assert len(g.graph.nodes) <= dead
+    g.recompile()
+    same(g(x.clone()), f(testlib, x.clone()))
+
+
+@pytest.mark.parametrize("f", MUTATIONS)
+def test_auto_functionalized_exported(testlib, f):
+    class Module(nn.Module):
+        def forward(self, x):
+            return f(testlib, x)
+
+    x = torch.tensor([1.0, 2.0, 3.0])
+    program = torch.export.export(Module(), (x.clone(),))
+    for p in (program, program.run_decompositions(), program.run_decompositions().run_decompositions()):
+        assert "torch.ops.higher_order.auto_functionalized(torch.ops.hopslib" in p.graph_module.code
+        ours, theirs = x.clone(), x.clone()
+        same((p.module()(ours), ours), (f(testlib, theirs), theirs))
+
+
+def test_auto_functionalized_custom_op():
+    @torch.library.custom_op("hopslib::grow", mutates_args={"x"})
+    def grow(x: torch.Tensor, by: float) -> None:
+        x.add_(by)
+
+    def f(x):
+        y = x * 2
+        grow(y, 3.0)
+        return y
+
+    text, given = forward_code(f, torch.ones(2))
+    assert "torch.ops.higher_order.auto_functionalized(torch.ops.hopslib.grow.default, x = mul, by = 3.0)" in text
+    same(given, torch.full((2,), 5.0))
+    x = torch.ones(2, requires_grad=True)
+    compiled = aot_function(f, fw_compiler=nop)
+    same(compiled(x).detach(), torch.full((2,), 5.0))
+
+
+def test_a_derived_op_dies_with_its_op():
+    lib = torch.library.Library("hopsgone", "FRAGMENT")
+    lib.define("f(Tensor(a!) x) -> ()")
+    lib.impl("f", lambda x: (x.add_(1), None)[1], "CPU")
+    same(torch.ops.higher_order.auto_functionalized(torch.ops.hopsgone.f.default, x=torch.ones(2))[1], torch.full((2,), 2.0))
+    assert not [n for n in torch._C._dispatch_get_all_op_names() if n.startswith("higher_order::auto")]
+    lib._destroy()
+    lib = torch.library.Library("hopsgone", "FRAGMENT")
+    lib.define("f(Tensor(a!) x, int k) -> ()")
+    lib.impl("f", lambda x, k: (x.add_(k), None)[1], "CPU")
+    same(torch.ops.higher_order.auto_functionalized(torch._C._op_overload("hopsgone", "f", ""), x=torch.ones(2), k=4)[1], torch.full((2,), 5.0))
+    lib._destroy()
+
+
+def test_getitem_nodes_of_all_results():
+    g = make_fx(lambda g, x, w: torch.ops.aten.convolution_backward(g, x, w, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, False, False])[0])(
+        torch.ones(1, 1, 2, 2), torch.ones(1, 1, 4, 4), torch.ones(1, 1, 3, 3))
+    assert [n.name for n in g.graph.nodes if n.name.startswith("getitem")] == ["getitem", "getitem_1", "getitem_2"]
+
+
+# ---- out_dtype ----
+
+out_dtype, aten = torch.ops.higher_order.out_dtype, torch.ops.aten
+
+
+def test_out_dtype_values():
+    from taper._higher_order_ops.out_dtype import out_dtype as named
+
+    assert named is out_dtype is torch._higher_order_ops.out_dtype
+    i8 = torch.tensor([100, -100, 27], dtype=torch.int8)
+    half = torch.tensor([300.0, 10.0], dtype=torch.float16)
+    rows = [        # as PyTorch 2.13 gives them
+        (out_dtype(aten.mul.Tensor, torch.int32, i8, i8), [10000, 10000, 729], torch.int32),
+        (out_dtype(aten.mul.Tensor, torch.int32, i8, torch.tensor(2.5)), [250, -250, 67], torch.int32),
+        (out_dtype(aten.mul.Tensor, torch.int32, i8, 2.5), [250, -250, 67], torch.int32),
+        (out_dtype(aten.mul.Scalar, torch.int16, i8, True), [100, -100, 27], torch.int16),
+        (out_dtype(aten.mul.Scalar, torch.float64, i8, 3), [300.0, -300.0, 81.0], torch.float64),
+        (out_dtype(aten.mul.Tensor, torch.float32, half, half), [90000.0, 100.0], torch.float32),
+        (out_dtype(aten.mul.Tensor, torch.bool, i8, i8), [True, True, True], torch.bool),
+        (out_dtype(aten.linear.default, torch.int32, i8[None], torch.ones(2, 3, dtype=torch.int8)), [[27, 27]], torch.int32),
+        (out_dtype(aten.mm.default, torch.int32, i8[:, None], i8[None]), [[10000, -10000, 2700], [-10000, 10000, -2700], [2700, -2700, 729]], torch.int32),
+    ]
+    for got, want, dtype in rows:
+        assert got.dtype == dtype and got.tolist() == want
+
+
+def test_out_dtype_errors():
+    x = torch.ones(2)
+    for op, args, text in [
+        (aten.add.Tensor, (x, x), "out_dtype only allows the following operators: .<OpOverload.op='aten.linear', overload='default'.>, "),
+        (aten.add_.Tensor, (x, x), "out_dtype's first argument needs to be a functional operator"),
+        (aten.max.dim, (x, 0), "out_dtype's can only apply to ops that return a single tensorInstead got .Tensor, Tensor."),
+        (aten.mul, (x, x), "out_dtype's first argument must be an OpOverload"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            out_dtype(op, torch.int32, *args)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_out_dtype_recorded(mode):
+    def f(x, y):
+        return out_dtype(aten.mm.default, torch.int32, x, y) + 1
+
+    x, y = torch.ones(2, 3, dtype=torch.int8), torch.full((3, 4), 100, dtype=torch.int8)
+    want = """\
+def forward(self, x_1, y_1):
+out_dtype = torch.ops.higher_order.out_dtype(torch.ops.aten.mm.default, torch.int32, x_1, y_1);  x_1 = y_1 = None
+add = torch.ops.aten.add.Tensor(out_dtype, 1);  out_dtype = None
+return add"""
+    retraced = want.replace("x_1", "arg0_1").replace("y_1", "arg1_1")
+    for made in (make_fx(f, tracing_mode=mode)(x, y), make_fx(torch.func.functionalize(f), tracing_mode=mode)(x, y),
+                 make_fx(f, tracing_mode=mode, pre_dispatch=True)(x, y)):
+        assert code(made) == want
+        same(made(x, y), torch.full((2, 4), 301, dtype=torch.int32))
+        node = next(n for n in made.graph.nodes if n.name == "out_dtype")
+        assert node.meta["val"].dtype == torch.int32 and node.meta["val"].dim() == 2
+        assert code(make_fx(made, tracing_mode=mode)(x, y)) == retraced
+    text, given = forward_code(f, x, y)
+    assert text == retraced.replace("return add", "return (add,)")
+    same(given, f(x, y))
+
+
+def test_out_dtype_exported():
+    class Module(nn.Module):
+        def forward(self, x):
+            return out_dtype(aten.mul.Tensor, torch.int32, x, 3)
+
+    x = torch.tensor([100, 2], dtype=torch.int8)
+    program = torch.export.export(Module(), (x,))
+    for p in (program, program.run_decompositions()):
+        assert "out_dtype = torch.ops.higher_order.out_dtype(torch.ops.aten.mul.Tensor, torch.int32, x, 3)" in p.graph_module.code
+        same(p.module()(x), torch.tensor([300, 6], dtype=torch.int32))
+
+
+# ---- effects ----
+
+
+def test_effects_stay_and_keep_their_order(capfd):
+    def f(x):
+        aten._print("first")
+        y = x + 1
+        aten._print("second")
+        torch.sin(x)
+        aten._assert_async.msg(y.sum() > 0, "not positive")
+        return y
+
+    x = torch.ones(2)
+    wanted = ["first", "second"]
+
+    class Module(nn.Module):
+        def forward(self, x):
+            return f(x)
+
+    traced = make_fx(f)(x)
+    traced.graph.eliminate_dead_code()
+    traced.recompile()
+    graphs = [traced]
+    compiled = aot_function(f, fw_compiler=lambda g, _: (graphs.append(g), nop(g, _))[1])
+    same(compiled(x), x + 1)
+    program = torch.export.export(Module(), (x,)).run_decompositions()
+    graphs.append(program.graph_module)
+    for g in graphs:
+        names = [n.target._name_only for n in g.graph.nodes if n.op == "call_function"]
+        assert names == ["_print", "add", "_print", "sum", "gt", "_assert_async"]
+    for run in (traced, compiled, program.module()):
+        capfd.readouterr()
+        same(run(x), x + 1)
+        assert capfd.readouterr().out.split() == wanted
+        with pytest.raises(RuntimeError, match="not positive"):
+            run(-2 * x)
