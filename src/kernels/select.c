@@ -36,6 +36,7 @@ typedef struct rows {
     char          *to;
     int64_t        outer, from_size, to_size;   /* sizes along the dim */
     size_t         bytes;                       /* of a row: the inner dims */
+    int64_t        chunks;
 } rows;
 
 static const char *row_at(const rows *r, int64_t i)
@@ -46,10 +47,10 @@ static const char *row_at(const rows *r, int64_t i)
 /* Rows are in no order the processor could foresee: a row is asked for a few rows before it is copied. */
 enum { AHEAD = 2, AHEAD_BYTES = 4096 };
 
-static void pick_chunk(void *pointer, int64_t index, int64_t count)
+static void pick_range(void *pointer, int64_t first, int64_t last)
 {
     const rows *r = pointer;
-    int64_t items = r->outer * r->to_size, end = tp_chunk_at(items, index + 1, count), i = tp_chunk_at(items, index, count);
+    int64_t items = r->outer * r->to_size, end = tp_chunk_at(items, last, r->chunks), i = tp_chunk_at(items, first, r->chunks);
 #define PICK(size)                                                                                         \
     for (; i < end; i++)                                                                                   \
         memcpy(r->to + (size_t)i * (size), r->from + (size_t)(i / r->to_size * r->from_size + r->index[i % r->to_size]) * (size), size); \
@@ -77,8 +78,9 @@ static bool pick_rows(const tp_tensor *from, int64_t dim, const tp_tensor *index
     int64_t *place = read_indices(index, a.size, false, error);
     tp_tensor *dense = place ? tp_contiguous(from) : NULL, *to = dense ? tp_dense_out(out, (tp_dtype)from->dtype) : NULL;
     if (to && to->numel) {
-        rows r = { place, tp_tensor_data(dense), tp_tensor_data(to), a.outer, a.size, index->numel, (size_t)a.inner * element };
-        tp_pool_run(tp_chunks_of(r.outer * r.to_size, a.inner), pick_chunk, &r);
+        rows r = { place, tp_tensor_data(dense), tp_tensor_data(to), a.outer, a.size, index->numel, (size_t)a.inner * element,
+                   tp_chunks_of(a.outer * index->numel, a.inner) };
+        tp_pool_run_ranges(r.chunks, pick_range, &r);
     }
     tp_free(place);
     tp_tensor_unref(dense);
@@ -279,8 +281,8 @@ TP_HOOK_K(tp_k_take)
     int64_t *place = read_indices(arg[1].tensor, self->numel, true, "out of range: tried to access index %lld on a tensor of %lld elements.");
     tp_tensor *dense = place ? tp_contiguous(self) : NULL, *to = dense ? tp_dense_out(out[0], (tp_dtype)self->dtype) : NULL;
     if (to && to->numel) {
-        rows r = { place, tp_tensor_data(dense), tp_tensor_data(to), 1, self->numel, to->numel, bytes };
-        tp_pool_run(tp_chunks_of(r.to_size, 1), pick_chunk, &r);
+        rows r = { place, tp_tensor_data(dense), tp_tensor_data(to), 1, self->numel, to->numel, bytes, tp_chunks_of(to->numel, 1) };
+        tp_pool_run_ranges(r.chunks, pick_range, &r);
     }
     tp_free(place);
     tp_tensor_unref(dense);

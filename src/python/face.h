@@ -74,6 +74,11 @@ struct face_state {
     int free_wrapper_count;
     PyTupleObject *free_size[TP_INLINE_DIMS + 1];   /* by length, linked through the first item */
     int free_size_count;
+    struct recent_size {        /* size_type.c: Sizes that were asked for lately, by a hash of their numbers */
+        PyObject *made;         /* counted, NULL: none yet */
+        int ndim;
+        int64_t size[TP_INLINE_DIMS];
+    } recent_size[32];
     PyObject *function_sets, *method_sets, *nn_sets;    /* dicts: name -> op_set */
     struct capture_state *capture;  /* owned, capture/frame311.c: NULL until the frame hook is first used */
     tp_print_options print_options;

@@ -49,10 +49,37 @@ PyObject *face_size(int ndim, const int64_t *size)
     return made;
 }
 
+static bool is_size(const struct recent_size *r, int ndim, const int64_t *size)
+{
+    bool same = r->made && r->ndim == ndim;
+    for (int i = 0; same && i < ndim; i++)
+        same = r->size[i] == size[i];
+    return same;
+}
+
+/* Nothing can change a Size, so one object serves all who ask for the same numbers. */
+static PyObject *recent(int ndim, const int64_t *size)
+{
+    uint64_t hash = (uint64_t)ndim;
+    for (int i = 0; i < ndim; i++)
+        hash = (hash ^ (uint64_t)size[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    struct recent_size *r = &face.recent_size[(hash >> 32) % TP_COUNT(face.recent_size)];
+    if (TP_LIKELY(is_size(r, ndim, size)))
+        return Py_NewRef(r->made);
+    PyObject *made = face_size(ndim, size);
+    if (made) {
+        r->ndim = ndim;
+        for (int i = 0; i < ndim; i++)
+            r->size[i] = size[i];
+        Py_XSETREF(r->made, Py_NewRef(made));
+    }
+    return made;
+}
+
 PyObject *face_size_of(const tp_tensor *t)
 {
     if (!tp_tensor_is_symbolic(t))
-        return face_size(t->ndim, t->size);
+        return t->ndim <= TP_INLINE_DIMS ? recent(t->ndim, t->size) : face_size(t->ndim, t->size);
     PyObject *made = face.size->tp_alloc(face.size, t->ndim);
     for (int i = 0; made && i < t->ndim; i++) {
         PyObject *item = face_sym(t->symbolic->size[i]);

@@ -253,6 +253,39 @@ TP_TEST(scans_walk_each_line)
     }
 }
 
+/* What running sums of every set must be, element by element, on lines that rounding, zeros, infinities and NaN disturb. */
+TP_TEST(running_sums_are_in_order)
+{
+    enum { LENGTH = 5000 };
+    static float x[LENGTH], got[LENGTH];
+    for (int kind = 0; kind < 8; kind++) {
+        uint32_t seed = (uint32_t)kind + 1;
+        for (int i = 0; i < LENGTH; i++) {
+            float u = (float)((int32_t)next_random(&seed) % 100000) / 7.0f;
+            x[i] = kind < 2 ? u : kind == 2 ? ldexpf(u, (int)(next_random(&seed) % 90) - 45) : kind == 3 ? (i % 2 ? -x[i - 1] : u)
+                 : kind < 6 ? (i < 900 * (kind - 3) ? -0.0f : kind == 4 ? 0.0f : -0.0f) : u;
+        }
+        if (kind == 1)
+            x[300] = 1e30f;                             /* every later sum is rounded */
+        if (kind >= 6)
+            x[1000] = INFINITY, x[3000] = kind == 6 ? NAN : -INFINITY;
+        for (tp_isa isa = 0; isa < TP_ISA_COUNT; isa++) {
+            const tp_tile_set *set = tp_tile_set_of(isa);
+            for (int in_place = 0; set && in_place < 2; in_place++) {
+                int bad = 0;
+                memcpy(got, x, sizeof x);
+                set->running_f32(LENGTH, in_place ? got : x, got);
+                double sum = -0.0;
+                for (int i = 0; i < LENGTH; i++) {
+                    float want = (float)(sum += (double)x[i]);
+                    bad += isnan(want) ? !isnan(got[i]) : memcmp(&want, &got[i], sizeof want) != 0;
+                }
+                TP_EXPECT(bad == 0);
+            }
+        }
+    }
+}
+
 /* Each kind over rows of a matrix and over columns of its transpose: same sequences, so same bits. */
 TP_TEST(kinds_do_not_see_the_layout)
 {
@@ -324,6 +357,7 @@ TP_TEST(folds_agree_in_every_set)
     }
 }
 
-TP_TEST_MAIN(TP_SWEPT(folds_agree_in_every_set), TP_SWEPT(kinds_do_not_see_the_layout), TP_SWEPT(scans_walk_each_line), TP_SWEPT(sums_follow_the_definition_in_every_layout), TP_SWEPT(sums_over_two_dims_apart),
+TP_TEST_MAIN(TP_SWEPT(folds_agree_in_every_set), TP_SWEPT(kinds_do_not_see_the_layout), TP_SWEPT(scans_walk_each_line), TP_SWEPT(running_sums_are_in_order),
+             TP_SWEPT(sums_follow_the_definition_in_every_layout), TP_SWEPT(sums_over_two_dims_apart),
              TP_SWEPT(kinds_mean_what_they_say), TP_SWEPT(nothing_to_reduce),
              TP_SWEPT(variance_is_accurate_far_from_zero), TP_SWEPT(equal_numbers_do_not_vary), TP_SWEPT(integers_are_exact))

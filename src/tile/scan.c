@@ -3,7 +3,7 @@
  * Each line is walked in order, so bits depend on nothing else; sums and products run in f64, i64 or c128 and are rounded
  * at each output. Lines that lie side by side are walked together as a strip, a row at a time:
  *
- *     the scanned dim is dense:   one line, up to 1024 positions a piece
+ *     the scanned dim is dense:   one line, up to 1024 positions a piece; sums of f32 by a primitive (isa/running.c)
  *     it is not:                  up to 128 lines, one position a piece */
 #include <math.h>
 #include <string.h>
@@ -23,6 +23,7 @@ typedef struct scan {
     int          compute;               /* f64, i64 or c128 */
     int64_t      length;                /* of a line */
     int64_t      step[3];               /* strides along it: outputs, then the input */
+    bool         running;               /* sums of dense f32 as dense f32 */
     int64_t      lines, along, strips, strips_per_chunk;        /* lines of a strip; strips along the inner dim, in all */
 } scan;
 
@@ -71,7 +72,7 @@ static void advance(const scan *s, strip_state *state, char *x, int64_t position
     int64_t i = 0;
     if (position == 0)
         memcpy(running, x, (size_t)bytes), i = 1;
-    if (lines == 1 && s->compute == TP_COMPUTE_f64 && s->kind == TP_REDUCE_sum) {   /* the common case, without a call each */
+    if (lines == 1 && s->compute == TP_COMPUTE_f64 && s->kind == TP_REDUCE_sum) {       /* without a call each */
         double *e = (double *)(void *)x, sum = *(double *)(void *)running;
         for (; i < positions; i++)
             e[i] = sum += e[i];
@@ -104,6 +105,10 @@ static void run_strip(const scan *s, char *const *base, int64_t lines)
     int inner = s->kept.ndim - 1, input = s->outputs;
     tp_dtype dtype = (tp_dtype)s->kept.dtype[input];
     int64_t size = (int64_t)tp_dtype_bytes(dtype), most = lines == 1 ? PIECE : 1;
+    if (lines == 1 && s->running) {
+        s->set->running_f32(s->length, (const float *)(void *)base[input], (float *)(void *)base[0]);
+        return;
+    }
     for (int64_t position = 0; position < s->length; position += most) {
         int64_t positions = s->length - position < most ? s->length - position : most, n = positions * lines;
         const char *from = base[input] + position * s->step[input];
@@ -158,6 +163,7 @@ void tp_tile_scan(tp_reduction r, int dim, const tp_tile_loop *loop)
     s.lines = dense && s.length > 16 ? 1 : s.kept.size[inner] < STRIP ? s.kept.size[inner] : STRIP;
     s.along = (s.kept.size[inner] + s.lines - 1) / s.lines;
     s.strips = s.along * (s.kept.elements / s.kept.size[inner]);
+    s.running = r == TP_REDUCE_sum && s.kept.dtype[0] == TP_f32 && s.kept.dtype[1] == TP_f32 && s.step[0] == size && s.step[1] == size;
     int64_t chunks = s.kept.elements * s.length < WORTH_SPLITTING ? 1 : s.kept.elements * s.length / CHUNK;
     s.strips_per_chunk = (s.strips + chunks - 1) / chunks;
     tp_pool_run((s.strips + s.strips_per_chunk - 1) / s.strips_per_chunk, run_chunk, &s);

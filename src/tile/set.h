@@ -46,6 +46,7 @@ typedef struct tp_tile_set {
     /* (x - mean) scale w + b, each step rounded; w and b may be NULL: left out. */
     void (*normalise_f32)(int64_t n, float mean, float scale, const float *x, const float *w, const float *b, float *to);
     void (*normalise_f64)(int64_t n, double mean, double scale, const double *x, const double *w, const double *b, double *to);
+    void (*running_f32)(int64_t n, const float *x, float *to);     /* sums so far, in order in f64; `to` may be x */
 } tp_tile_set;
 
 /* Steps that no instruction set changes (special.c). */

@@ -336,18 +336,25 @@ def test_ops():
     raises(RuntimeError, "aten::add() is missing value for argument 'other'. Declaration: aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", lambda: add.Tensor(x))
 
 
-def test_sizes_are_recycled_but_never_shared():
+def test_sizes_are_recycled_and_shared():
     class Named(torch.Size):
         pass
 
-    before = sys.getrefcount(torch.Size)
-    for _ in range(3):
-        kept = [torch.empty([2] * k).shape for k in range(8) for _ in range(20)]
-        assert all(s == (2,) * (n // 20) for n, s in enumerate(kept)) and len(set(map(id, kept))) == len(kept)
+    def use():
+        kept = [torch.empty([n] + [2] * k).shape for k in range(7) for n in range(40)]      # more than are remembered
+        assert all(s == (i % 40,) + (2,) * (i // 40) for i, s in enumerate(kept)) and len(set(map(id, kept))) == len(kept)
+        assert torch.empty(3, 4).shape is torch.zeros(3, 4).shape and torch.empty(3, 4).shape is not torch.empty(4, 3).shape
         assert Named((1, 2)) == (1, 2) and type(Named((1, 2))) is Named
-        del kept
-    after = sys.getrefcount(torch.Size)
-    assert after == before
+        return sys.getrefcount(torch.Size)
+
+    use()
+    assert len({use() for _ in range(3)}) == 1
+    t = torch.empty(2, 2)
+    first = t.shape
+    t.resize_(3, 1)
+    assert first == (2, 2) and t.shape == (3, 1) and torch.empty(()).shape == ()
+    with pytest.raises(AttributeError):
+        first.note = 1
 
 
 def test_small_objects():

@@ -15,6 +15,7 @@ extern void TP_ISA(tp_tile_exponentials_f32)(int64_t n, float top, const float *
 extern void TP_ISA(tp_tile_exponentials_f64)(int64_t n, double top, const double *x, double *to);
 extern void TP_ISA(tp_tile_normalise_f32)(int64_t n, float mean, float scale, const float *x, const float *w, const float *b, float *to);
 extern void TP_ISA(tp_tile_normalise_f64)(int64_t n, double mean, double scale, const double *x, const double *w, const double *b, double *to);
+extern void TP_ISA(tp_tile_running_f32)(int64_t n, const float *x, float *to);
 
 const tp_tile_set TP_ISA(tp_tile_set) = {
     .step = { TP_ISA(tp_tile_steps_f32), TP_ISA(tp_tile_steps_f64), TP_ISA(tp_tile_steps_i32),
@@ -32,4 +33,5 @@ const tp_tile_set TP_ISA(tp_tile_set) = {
     .exponentials_f64 = TP_ISA(tp_tile_exponentials_f64),
     .normalise_f32 = TP_ISA(tp_tile_normalise_f32),
     .normalise_f64 = TP_ISA(tp_tile_normalise_f64),
+    .running_f32 = TP_ISA(tp_tile_running_f32),
 };
