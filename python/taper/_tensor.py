@@ -29,7 +29,8 @@ def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=
     """Adds the gradients of this tensor to the .grad of the leaves it came from."""
     plain = gradient is None and inputs is None and not create_graph and not retain_graph
     if plain and self.numel() == 1 and self.dtype.is_floating_point:
-        return _C._run_backward((self,), (None,), False, False)
+        _C._run_backward((self,), (None,), False, False)
+        return
     from . import autograd
 
     autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)

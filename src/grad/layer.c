@@ -99,8 +99,12 @@ static bool save_argument(const tp_op *op, tp_saved *s, const tp_value *arg, con
     }
     if (op->variant == TP_INPLACE && !overwritten && v.tag == TP_TENSOR && counts_with(v.tensor, arg[0].tensor))
         return save_doomed(s, v.tensor);
-    if (!overwritten || v.tag != TP_TENSOR)
-        return tp_save_value(s, v, false, 0);
+    if (!overwritten || v.tag != TP_TENSOR) {
+        bool ok = tp_save_value(s, v, false, 0);
+        if (ok && v.tag == TP_LIST && op->arg[save->index].items_optional)      /* indices */
+            tp_saved_watch(s);
+        return ok;
+    }
     tp_tensor *before = copy_of(v.tensor);
     tp_autograd *a = before && v.tensor->autograd ? tp_autograd_of(before) : NULL;
     bool ok = before && (!v.tensor->autograd || a);
@@ -124,6 +128,8 @@ tp_op_node *tp_op_node_new(const tp_op *op, const tp_value *arg, uint32_t slots)
     if (!n)
         return NULL;
     n->op = formula;
+    if (!formula->backward)
+        n->node.sequence = UINT64_MAX;      /* what cannot run is said before anything runs */
     n->list_result = formula->result_count == 1 && formula->result[0].list;
     bool ok = fill_edges(n, arg);
     for (int i = 0; ok && i < formula->save_count; i++)
@@ -383,12 +389,15 @@ bool tp_record_made(const tp_op *op, const tp_value *arg, tp_tensor *result)
     return false;
 }
 
-/* Pieces of an argument that are no views of it (unsafe_split): written in place one by one, so each counts its own writes. */
-static bool count_apart(const tp_value *arg, const tp_value *result)
+/* What lies in an argument and is no view of it (unsafe_split, _unsafe_view): it counts its own writes. */
+static bool count_apart(const tp_op *op, const tp_value *arg, const tp_value *result)
 {
+    bool list = op->result_count == 1 && result[0].tag == TP_LIST;
+    if (!list && (op->kind != TP_LIKE_VIEW || op->variant != TP_FUNCTIONAL || op->result[0].alias))
+        return true;
     const tp_tensor *whole = tp_as_tensor(arg[0]);
-    for (uint32_t i = 0; whole && i < tp_length(result[0]); i++) {
-        tp_tensor *piece = tp_as_tensor(result[0].list->item[i]);
+    for (uint32_t i = 0; whole && i < (list ? tp_length(result[0]) : 1); i++) {
+        tp_tensor *piece = tp_as_tensor(list ? result[0].list->item[i] : result[0]);
         tp_autograd *a = piece && piece->storage == whole->storage ? tp_autograd_of(piece) : NULL;
         if (a)
             a->own_version = true;
@@ -412,7 +421,7 @@ static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
     }
     if (op->variant == TP_INPLACE)
         after_writes(op, arg);
-    bool ok = (is_view(op) ? note_views(arg, result) : !late || count_apart(arg, result)) &&
+    bool ok = (is_view(op) ? note_views(arg, result) : count_apart(op, arg, result)) &&
               (n || (n = tp_op_node_new(op, arg, result_slots(op, result)))) && tp_op_node_save_results(n, result);
     if (ok && op->result_count == 1 && result[0].tag == TP_TENSOR && !result[0].tensor->autograd &&
         !n->op->nondifferentiable_results)
@@ -469,7 +478,7 @@ static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
         return false;
     if (writes)
         after_writes(op, arg);
-    return !is_view(op) || note_views(arg, result) || tp_call_take_back(op, result);
+    return (is_view(op) ? note_views(arg, result) : count_apart(op, arg, result)) || tp_call_take_back(op, result);
 }
 
 static const tp_layer grad_layer = { .name = "autograd", .call = grad_call };

@@ -1,6 +1,7 @@
 /* tensor_grad.c - what a tensor remembers of the tape: requires_grad, grad, version, leafhood, history. */
 #include <string.h>
 
+#include "gen/ops.h"
 #include "base/alloc.h"
 #include "base/text.h"
 #include "grad/internal.h"
@@ -166,6 +167,36 @@ tp_tensor *tp_detach(const tp_tensor *t)
         atomic_init(&b->version, atomic_load(&((tp_autograd *)a)->version));
     }
     return plain;
+}
+
+tp_tensor *tp_data(tp_tensor *t)
+{
+    /* A recorder has to see where the alias comes from; to the tracer of jit it is a constant. */
+    bool recorded = tp_self.active & tp_self.allowed & (TP_LAYER_BIT(TP_LAYER_TRACE_R) | TP_LAYER_BIT(TP_LAYER_TRACE_P));
+    tp_value whole = tp_of_tensor(t), made = tp_none();
+    tp_tensor *plain = !recorded ? tp_tensor_alias(t) : tp_call(&tp_op_detach, &whole, &made) ? made.tensor : NULL;
+    tp_autograd *a = plain ? tp_autograd_of(plain) : NULL;
+    if (!a) {
+        tp_tensor_unref(plain);
+        return NULL;
+    }
+    a->own_version = true;
+    return plain;
+}
+
+bool tp_set_data(tp_tensor *t, const tp_tensor *from)
+{
+    uint32_t writes = tp_version(t);
+    tp_autograd *a = tp_autograd_of(t);
+    tp_tensor *seen = a ? tp_tensor_alias(from) : NULL;
+    bool ok = seen && tp_tensor_swap(t, seen);      /* `seen` now has the old elements, and lets go of them */
+    tp_tensor_unref(seen);
+    if (!ok)
+        return false;
+    a->own_version = true;
+    atomic_store(&a->version, writes);
+    tp_grad_mark(t);
+    return true;
 }
 
 static bool check_grad(const tp_tensor *t, const tp_tensor *grad)
