@@ -99,8 +99,12 @@ static bool save_argument(const tp_op *op, tp_saved *s, const tp_value *arg, con
     }
     if (op->variant == TP_INPLACE && !overwritten && v.tag == TP_TENSOR && counts_with(v.tensor, arg[0].tensor))
         return save_doomed(s, v.tensor);
-    if (!overwritten || v.tag != TP_TENSOR)
-        return tp_save_value(s, v, false, 0);
+    if (!overwritten || v.tag != TP_TENSOR) {
+        bool ok = tp_save_value(s, v, false, 0);
+        if (ok && v.tag == TP_LIST && op->arg[save->index].items_optional)      /* indices */
+            tp_saved_watch(s);
+        return ok;
+    }
     tp_tensor *before = copy_of(v.tensor);
     tp_autograd *a = before && v.tensor->autograd ? tp_autograd_of(before) : NULL;
     bool ok = before && (!v.tensor->autograd || a);
@@ -124,6 +128,8 @@ tp_op_node *tp_op_node_new(const tp_op *op, const tp_value *arg, uint32_t slots)
     if (!n)
         return NULL;
     n->op = formula;
+    if (!formula->backward)
+        n->node.sequence = UINT64_MAX;      /* what cannot run is said before anything runs */
     n->list_result = formula->result_count == 1 && formula->result[0].list;
     bool ok = fill_edges(n, arg);
     for (int i = 0; ok && i < formula->save_count; i++)
@@ -472,7 +478,8 @@ static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
         return false;
     if (writes)
         after_writes(op, arg);
-    return !is_view(op) || note_views(arg, result) || tp_call_take_back(op, result);
+    bool list = op->result_count == 1 && op->result[0].list;
+    return (is_view(op) ? note_views(arg, result) : !list || count_apart(arg, result)) || tp_call_take_back(op, result);
 }
 
 static const tp_layer grad_layer = { .name = "autograd", .call = grad_call };

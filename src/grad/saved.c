@@ -36,6 +36,16 @@ static bool pack(tp_saved *s, tp_tensor *t, tp_saved_hooks *hooks)
     return ok;
 }
 
+/* The writes to all members of a list of tensors. */
+static uint32_t list_version(tp_value v)
+{
+    uint32_t version = 0;
+    for (uint32_t i = 0; v.tag == TP_LIST && i < tp_length(v); i++)
+        if (v.list->item[i].tag == TP_TENSOR)
+            version += tp_version(v.list->item[i].tensor);
+    return version;
+}
+
 bool tp_save_value(tp_saved *s, tp_value v, bool is_result, uint32_t slot)
 {
     *s = (tp_saved){ .value = tp_none(), .slot = slot, .is_result = is_result, .is_tensor = v.tag == TP_TENSOR };
@@ -61,6 +71,12 @@ bool tp_save_value(tp_saved *s, tp_value v, bool is_result, uint32_t slot)
     return kept != NULL;
 }
 
+void tp_saved_watch(tp_saved *s)
+{
+    s->members = true;
+    s->version = list_version(s->value);
+}
+
 static void print_origin(tp_text *out, const tp_grad_node *node, uint32_t slot)
 {
     char name[64];
@@ -80,11 +96,11 @@ static void add_origin(tp_text *out, const tp_saved *s, const tp_grad_node *node
         print_origin(out, made_by, slot);
 }
 
-static bool changed_since(const tp_saved *s, const tp_grad_node *node, tp_tensor *t)
+/* Says that a tensor was written `writes` times since it was saved. */
+static void fail_changed(const tp_saved *s, const tp_grad_node *node, tp_tensor *t, uint32_t writes)
 {
-    if (tp_version(t) == s->version)
-        return false;
-    bool complex = tp_dtype_is_complex((tp_dtype)t->dtype);     /* such tensors have no class of their own to be named by */
+    /* such tensors have no class of their own to be named by */
+    bool plain = tp_dtype_is_complex((tp_dtype)t->dtype) || t->dtype == TP_b8 || t->dtype == TP_bf16;
     tp_text sizes = { 0 };
     for (int i = 0; i < t->ndim; i++)
         tp_text_add(&sizes, i ? ", %lld" : "%lld", LL(t->size[i]));
@@ -92,13 +108,33 @@ static bool changed_since(const tp_saved *s, const tp_grad_node *node, tp_tensor
     add_origin(&origin, s, node, t);
     tp_fail(TP_ERR_RUNTIME, "one of the variables needed for gradient computation has been modified by an inplace operation: "
             "[%s%s%s [%s]]%s is at version %u; expected version %u instead. Hint: %s",
-            complex ? "CPU" : "torch.", complex ? tp_dtypes[t->dtype].title : tp_dtypes[t->dtype].legacy, complex ? "Type" : "", tp_text_read(&sizes), tp_text_read(&origin), tp_version(t), s->version,
+            plain ? "CPU" : "torch.", plain ? tp_dtypes[t->dtype].title : tp_dtypes[t->dtype].legacy, plain ? "Type" : "",
+            tp_text_read(&sizes), tp_text_read(&origin), tp_version(t), tp_version(t) - writes,
             node->metadata ? "the backtrace further above shows the operation that failed to compute its gradient. "
                              "The variable in question was changed in there or anywhere later. Good luck!"
                            : "enable anomaly detection to find the operation that failed to compute its gradient, "
                              "with torch.autograd.set_detect_anomaly(True, check_nan=False).");
     tp_text_fini(&sizes);
     tp_text_fini(&origin);
+}
+
+static bool changed_since(const tp_saved *s, const tp_grad_node *node)
+{
+    tp_value v = s->value;
+    if (!s->is_tensor && !s->members)
+        return false;
+    uint32_t version = s->is_tensor ? tp_version(v.tensor) : list_version(v), writes = version - s->version;
+    if (!writes)
+        return false;
+    if (s->is_tensor) {
+        fail_changed(s, node, v.tensor, writes);
+        return true;
+    }
+    for (uint32_t i = 0; i < tp_length(v); i++)         /* a member that may be the one */
+        if (v.list->item[i].tag == TP_TENSOR && tp_version(v.list->item[i].tensor) >= writes) {
+            fail_changed(s, node, v.list->item[i].tensor, writes);
+            break;
+        }
     return true;
 }
 
@@ -139,13 +175,13 @@ bool tp_saved_unpack(const tp_saved *s, tp_grad_node *node, tp_value *out)
                        "you need to access saved tensors after calling backward.");
     if (s->packed)
         return unpack(s, node, out);
+    if (changed_since(s, node))
+        return false;
     if (!s->is_tensor) {
         *out = tp_value_ref(s->value);
         return out->tag == s->value.tag;
     }
     tp_tensor *t = s->value.tensor;
-    if (changed_since(s, node, t))
-        return false;
     if (s->tracked && !s->overwritten && !t->autograd->grad_fn)
         return tp_fail(TP_ERR_RUNTIME, "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_().This is not supported, "
                        "please use out-of-place `.detach()` instead");

@@ -102,8 +102,6 @@ typedef enum tp_view_origin {
 TP_API TP_CHECK tp_autograd *tp_autograd_of(tp_tensor *t);          /* made when absent */
 TP_API bool tp_requires_grad(const tp_tensor *t);
 TP_API TP_CHECK bool tp_set_requires_grad(tp_tensor *t, bool on);   /* PyTorch's errors for integers and non-leaves */
-/* t.data = from: other elements, type and sizes; what watches `t` still does. */
-TP_API TP_CHECK bool tp_set_data(tp_tensor *t, const tp_tensor *from);
 /* detach_: a leaf without gradient from now on; a view cannot. */
 TP_API TP_CHECK bool tp_forget_history(tp_tensor *t);
 TP_API bool tp_is_leaf(const tp_tensor *t);
@@ -113,6 +111,9 @@ TP_API TP_CHECK bool tp_grad_fn(tp_tensor *t, tp_grad_node **out, uint32_t *slot
 TP_API TP_CHECK bool tp_gradient_edge(tp_tensor *t, tp_edge *out);
 TP_API uint32_t tp_version(const tp_tensor *t);
 TP_API void tp_bump_version(tp_tensor *t);
+TP_API TP_CHECK tp_tensor *tp_data(tp_tensor *t);       /* the same elements without history, with a count of writes of its own */
+/* `t` looks at the elements of `from` from now on; its history and the count of its writes stay. */
+TP_API TP_CHECK bool tp_set_data(tp_tensor *t, const tp_tensor *from);
 TP_API TP_CHECK tp_tensor *tp_detach(const tp_tensor *t);           /* shares storage and version; no history; not a view */
 TP_API TP_CHECK bool tp_retain_grad(tp_tensor *t);
 TP_API TP_CHECK bool tp_set_grad(tp_tensor *t, tp_tensor *grad);    /* counted by t; NULL clears. Checks as PyTorch */
@@ -154,6 +155,7 @@ typedef struct tp_saved {
     bool     is_result;
     bool     is_tensor, released, tracked;      /* tracked: it had a history when it was saved */
     bool     overwritten;       /* by the very call that saved it: kept without history, and never read */
+    bool     members;           /* a list whose tensors the formula reads: `version` is the sum of theirs */
     tp_packed *packed;          /* owned; NULL: no hook has seen it */
 } tp_saved;
 
@@ -167,6 +169,7 @@ typedef struct tp_saved_hooks {
 } tp_saved_hooks;
 
 TP_API TP_CHECK bool tp_save_value(tp_saved *s, tp_value v, bool is_result, uint32_t slot);
+TP_API void tp_saved_watch(tp_saved *s);        /* of a list: writes to its tensors are noticed */
 /* Gives the value back, owned; checks the version; a saved result gets `node` as its grad_fn again. */
 TP_API TP_CHECK bool tp_saved_unpack(const tp_saved *s, tp_grad_node *node, tp_value *out);
 TP_API void tp_saved_release(tp_saved *s);

@@ -1,6 +1,7 @@
 /* tensor_grad.c - what a tensor remembers of the tape: requires_grad, grad, version, leafhood, history. */
 #include <string.h>
 
+#include "gen/ops.h"
 #include "base/alloc.h"
 #include "base/text.h"
 #include "grad/internal.h"
@@ -118,23 +119,6 @@ bool tp_set_requires_grad(tp_tensor *t, bool on)
     return true;
 }
 
-bool tp_set_data(tp_tensor *t, const tp_tensor *from)
-{
-    const uint32_t class = TP_LAYER_BIT(TP_LAYER_DISPATCH);
-    uint32_t kept = t->keys & class;
-    tp_tensor *seen = tp_tensor_alias(from);
-    if (!seen || !tp_tensor_swap(t, seen)) {
-        tp_tensor_unref(seen);
-        return false;
-    }
-    t->keys = (t->keys & ~class) | kept;
-    tp_grad_mark(t);
-    if (t->autograd)
-        tp_accumulate_forget(t->autograd);      /* it adds up gradients of the old type and sizes */
-    tp_tensor_unref(seen);              /* it has the old elements now */
-    return true;
-}
-
 bool tp_forget_history(tp_tensor *t)
 {
     tp_autograd *a = t->autograd;
@@ -183,6 +167,39 @@ tp_tensor *tp_detach(const tp_tensor *t)
         atomic_init(&b->version, atomic_load(&((tp_autograd *)a)->version));
     }
     return plain;
+}
+
+tp_tensor *tp_data(tp_tensor *t)
+{
+    /* A recorder has to see where the alias comes from; to the tracer of jit it is a constant. */
+    bool recorded = tp_self.active & tp_self.allowed & (TP_LAYER_BIT(TP_LAYER_TRACE_R) | TP_LAYER_BIT(TP_LAYER_TRACE_P));
+    tp_value whole = tp_of_tensor(t), made = tp_none();
+    tp_tensor *plain = !recorded ? tp_tensor_alias(t) : tp_call(&tp_op_detach, &whole, &made) ? made.tensor : NULL;
+    tp_autograd *a = plain ? tp_autograd_of(plain) : NULL;
+    if (!a) {
+        tp_tensor_unref(plain);
+        return NULL;
+    }
+    a->own_version = true;
+    return plain;
+}
+
+bool tp_set_data(tp_tensor *t, const tp_tensor *from)
+{
+    const uint32_t class = TP_LAYER_BIT(TP_LAYER_DISPATCH);
+    uint32_t writes = tp_version(t), kept = t->keys & class;
+    tp_autograd *a = tp_autograd_of(t);
+    tp_tensor *seen = a ? tp_tensor_alias(from) : NULL;
+    bool ok = seen && tp_tensor_swap(t, seen);      /* `seen` now has the old elements, and lets go of them */
+    tp_tensor_unref(seen);
+    if (!ok)
+        return false;
+    a->own_version = true;
+    atomic_store(&a->version, writes);
+    t->keys = (t->keys & ~class) | kept;            /* what watches the tensor still does */
+    tp_grad_mark(t);
+    tp_accumulate_forget(a);                        /* it adds up gradients of the old type and sizes */
+    return true;
 }
 
 static bool check_grad(const tp_tensor *t, const tp_tensor *grad)

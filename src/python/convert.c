@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "grad/tape.h"
 #include "python/face.h"
 
 void face_frame_init(call_frame *f)
@@ -119,7 +120,7 @@ static int to_int(PyObject *o, tp_value *out)
 static int tensor_number(call_frame *f, PyObject *o, tp_value *out)
 {
     tp_tensor *t = face_tensor(o);
-    if (t->ndim != 0 || (t->keys & TP_LAYER_BIT(TP_LAYER_GRAD)))
+    if (tp_requires_grad(t))
         return 0;
     if (TP_UNLIKELY(face_is_traced()) && t->device.type == TP_CPU) {
         tp_scalar s = tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype);
@@ -170,7 +171,7 @@ int face_to_number(PyObject *o, tp_value *out, call_frame *f)
     if (PyComplex_Check(o))
         return own(f, tp_value_complex(PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o)), out);
     if (face_is_tensor(o))
-        return tensor_number(f, o, out);
+        return face_tensor(o)->ndim == 0 ? tensor_number(f, o, out) : 0;
     if (face_is_sym(o)) {
         *out = face_sym_value(o);
         return 1;
@@ -235,7 +236,8 @@ static int to_float(call_frame *f, PyObject *o, tp_value *out)
     return got == 1 && out->tag == TP_COMPLEX ? 0 : got;
 }
 
-/* An expression stays one where the schema says SymInt, and is specialised where it says int. */
+/* An expression stays one where the schema says SymInt, and is specialised where it says int; a tensor of one element in some dims is
+ * taken for a SymInt alone. */
 static int to_integer(call_frame *f, bool symbolic, PyObject *o, tp_value *out)
 {
     if (PyLong_CheckExact(o))
@@ -254,6 +256,8 @@ static int to_integer(call_frame *f, bool symbolic, PyObject *o, tp_value *out)
     if (face_is_tensor(o)) {
         tp_tensor *t = face_tensor(o);
         if (!tp_dtype_is_integral((tp_dtype)t->dtype) || t->dtype == TP_b8)
+            return 0;
+        if (t->ndim != 0 && (!symbolic || t->numel != 1))
             return 0;
         return tensor_number(f, o, out);
     }

@@ -167,7 +167,7 @@ static PyObject *short_way(slot_op slot, tp_prim prim, PyObject *a, PyObject *b,
             return NULL;
         tp_tile_run_small(prim, (tp_compute)compute, x->numel, tp_tensor_data(x), in);
         if (!(x->keys & TP_KEY_INFERENCE))
-            tp_storage_bump(x->storage);
+            tp_bump_version(x);
         return Py_NewRef(into);
     }
     tp_tensor *made = tp_tensor_new_alike(x);

@@ -258,16 +258,8 @@ ATTRIBUTE(data)
 {
     if (tp_is_batched(t))
         return PyErr_Format(PyExc_RuntimeError, "accessing `data` under vmap transform is not allowed");
-    tp_tensor *plain = tp_tensor_alias(t);
-    if (!plain)
-        return face_raise();
-    tp_autograd *a = tp_autograd_of(plain);
-    if (!a) {
-        tp_tensor_unref(plain);
-        return face_raise();
-    }
-    a->own_version = true;
-    return face_wrap(plain);
+    tp_tensor *plain = tp_data(t);
+    return plain ? face_wrap(plain) : face_raise();
 }
 
 SETTER(data)

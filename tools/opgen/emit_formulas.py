@@ -1,4 +1,5 @@
 """Functions over tensors: decompositions, lists of views, inverses, backward formulas with what they save, forward mode."""
+import copy
 import re
 
 from .ast import Attr, Binary, Call, CFun, Literal, Mistake, Name, walk
@@ -545,27 +546,40 @@ def emit_functions(op, world, functions, opened):
         out.append(finish(f"static bool {symbol}_run{OPEN_HEAD}", sizes).rstrip("\n"))
     if model.column("inverse"):
         put("inverse", emit_inverse(model, world, symbol))
-    made = emit_backward(model, world, symbol)
+    gradient = emit_gradient(model, world, symbol, out)
     error = next((c for c in model.grads if c.data["special"] == "error"), None)
     if error:
         fields["backward_error"] = quote(error.data["text"])
         fields["differentiable"] = f"{sum(1 << model.schema.index(n) for n in error.data['names']):#x}"
-    if made:
-        name, text, saves, differentiable = made
-        if saves:
-            rows = ", ".join(f"{{ TP_SAVE_{what}, {i}, {readers:#x} }}" for (what, i), readers in saves)
-            out.append(f"static const tp_save {symbol}_save[] = {{ {rows} }};")
-            fields.update({"save": f"{symbol}_save", "save_count": str(len(saves))})
-        out.append(text.rstrip("\n"))
+    if gradient:
         said = model.column("name")
         given = model.scalar_of and given_name(model, "scalar") or (said.data["name"] if said else node_name(model.schema))
-        fields.update({"backward": name, "backward_name": quote(given), "differentiable": f"{differentiable:#x}"})
+        fields.update(gradient | {"backward_name": quote(given)})
+    if model.inplace_grads:
+        inplace = copy.copy(model)
+        inplace.grads = model.inplace_grads
+        fields["inplace"] = emit_gradient(inplace, world, f"{symbol}_inplace", out)
     results = {i for n in model.nograd for i in [nograd_result(model, n)] if i is not None}
     if results:
         fields["nondifferentiable_results"] = f"{sum(1 << i for i in results):#x}"
     put("jvp", emit_jvp(model, world, symbol))
     put("vmap", emit_vmap(model, world, symbol))
     return out, fields
+
+
+def emit_gradient(model, world, symbol, out):
+    """The fields of the gradient's formulas, whose text goes to `out`; None when there are no formulas."""
+    made = emit_backward(model, world, symbol)
+    if not made:
+        return None
+    name, text, saves, differentiable = made
+    fields = {"backward": name, "differentiable": f"{differentiable:#x}"}
+    if saves:
+        rows = ", ".join(f"{{ TP_SAVE_{what}, {i}, {readers:#x} }}" for (what, i), readers in saves)
+        out.append(f"static const tp_save {symbol}_save[] = {{ {rows} }};")
+        fields |= {"save": f"{symbol}_save", "save_count": str(len(saves))}
+    out.append(text.rstrip("\n"))
+    return fields
 
 
 def nograd_result(model, name):
@@ -581,8 +595,13 @@ def nograd_result(model, name):
 def for_variant(op, shared):
     """The fields a variant takes from its entry: an out form has no gradient, and opens by copying."""
     fields = dict(shared)
+    inplace = fields.pop("inplace", {})
+    if "backward_error" in fields:
+        fields["backward_error"] = fields["backward_error"].replace("{}", op.schema.name)
     if op.base is None:
         return fields
+    if op.variant == "inplace" and inplace:
+        fields = {name: value for name, value in fields.items() if name not in ("save", "save_count")} | inplace
     for name in ("tries", "try_count"):
         fields.pop(name, None)
     column = op.entry.column("vmap")

@@ -281,7 +281,8 @@ class Tables:
 
     def layers(self, op):
         writes = any(a.type.written for a in op.schema.args)
-        return "TP_LAYER_BIT(TP_LAYER_GRAD)" if writes or op.entry.kind == "view" else None
+        pieces = op.schema.name.startswith("unsafe_split")          # they lie in their argument and are none of its views
+        return "TP_LAYER_BIT(TP_LAYER_GRAD)" if writes or pieces or op.entry.kind == "view" else None
 
     def flags(self, op):
         model, out = op.entry, []

@@ -438,6 +438,9 @@ class Parser:
         return {"traced": traced, "guarded": self.guarded()}
 
     def column_grad(self):
+        if self.peek() == "inplace" and self.kind(1) == "name":
+            self.take()
+            return self.column_grad() | {"inplace": True}
         names = self.names()
         self.need("=")
         for word in ("zero", "none"):

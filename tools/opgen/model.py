@@ -55,7 +55,7 @@ class EntryModel:
         self.kind, self.words, self.kind_if = "opaque", [], None
         self.lets, self.order = {}, []
         self.exprs, self.decomps, self.traced = [], [], []
-        self.grads, self.derivs = [], []
+        self.grads, self.inplace_grads, self.derivs = [], [], []
         self.one = {}
         self.nograd, self.numbers, self.keeps, self.effects, self.tries, self.trace = [], [], [], [], [], []
         for column in entry.columns:
@@ -77,7 +77,7 @@ class EntryModel:
         elif c.word == "decomp":
             (self.traced if d["traced"] else self.decomps).append(d["guarded"])
         elif c.word == "grad":
-            self.grads.append(c)
+            (self.inplace_grads if d.get("inplace") else self.grads).append(c)
         elif c.word == "deriv":
             self.derivs.append(c)
         elif c.word == "nograd":
@@ -103,7 +103,7 @@ class EntryModel:
         for name in self.numbers:
             if self.schema.index(name) < 0:
                 raise Mistake(self.where, f"'numbers' names '{name}', which is no argument of {self.schema.full}")
-        for c in self.grads:
+        for c in self.grads + self.inplace_grads:
             for name in c.data["names"]:
                 if self.schema.index(name) < 0:
                     raise Mistake(c.where, f"'grad' names '{name}', which is no argument of {self.schema.full}")

@@ -321,6 +321,7 @@ TP_HOOK_D(tp_d_rms_norm)
         y = CALL(mul_Tensor, y, arg[2]);
     if (y.tag == TP_TENSOR && !s.failed)
         y = tp_of_tensor(tp_scope_to_dtype(&s, y.tensor, d));
+    y = CALL(contiguous, y, (tp_value){ .tag = TP_FORMAT_VALUE, .i = TP_FORMAT_CONTIGUOUS });
     if (!s.failed) {
         tp_scope_keep(&s, &result[0], y);
         tp_scope_keep(&s, &result[1], scale);

@@ -16,6 +16,7 @@ LARGEST = 50.0
 FLOATS = (torch.float32, torch.float64)
 # placeholder letters by the kind of value that fills them
 LETTERS = {"abc": "float", "np": "integer", "ml": "mask", "zy": "complex"}
+WRITTEN = {"w": "float", "i": "integer", "o": "mask", "j": "complex"}
 
 
 def lines_of(file):
@@ -23,8 +24,10 @@ def lines_of(file):
 
 
 MAKING, WRITING = lines_of("templates.txt"), lines_of("writes.txt")
-# What no graph can hold: sizes that depend on data, numbers read from tensors, by the program or by a function it calls.
-DATA = re.compile(r"item\(\)|\[\{m\}\]($| \+=)|masked_select|bincount|gaussian_nll_loss|one_hot|cov|combinations")
+# What no graph can hold: sizes that depend on data, numbers read from tensors, by the program or by a function it calls; what is done to the
+# Python object of a tensor: to jit.trace, PyTorch's and ours, x.data is a constant. torch.compile does not follow functions of torch.func yet.
+DATA = re.compile(r"item\(\)|\[(:, )?\{m\}(\[..., 0\])?\]($| [+*]=)|masked_select|bincount|gaussian_nll_loss|one_hot|cov|combinations|nonzero\(|argwhere|unique|lstsq"
+                  r"|\.select\(\{d\}, torch|== 0\]|> 0\]|repeat_interleave\(\{a\}, torch|\.data\b|requires_grad_|torch\.func")
 
 
 def kind_of(value):
@@ -76,14 +79,13 @@ class Program:
         names = self.names[kind]
         return self.rng.choice(names[-6:] if self.rng.random() < 0.5 else names)
 
-    def filled(self, template, target=None):
-        """The template as a line, and the names in it."""
+    def filled(self, template, **targets):
+        """The template as a line, and the names in it. The targets are names for the letters of what is written."""
         rng = self.rng
         template = template.replace("{u}", "({a} + torch.arange({a}.numel(), dtype=D).reshape({a}.shape) * 0.01)")
         template = re.sub(r"<<(.*?)>>", lambda m: rng.choice(m[1].split("|")), template)
         names = {letter: self.pick(kind) for letters, kind in LETTERS.items() for letter in letters if f"{{{letter}}}" in template}
-        if target:
-            names["w"] = names["a"] = target
+        names |= targets
         first = self.space[names[min(names, key=lambda letter: template.find(f"{{{letter}}}") % 10000)]] if names else torch.zeros(())
         for letter, kind in (("b", "float"), ("y", "complex"), ("c", "float")):
             if letter in names and rng.random() < 0.7:        # an operand of the same shape, if there is one
@@ -116,17 +118,16 @@ class Program:
     def write(self):
         """A line that writes: mostly to a copy made for it, else to any value, whose views and readers then see it. What lies over
         itself, or under another operand, would be written in an order that nobody promises."""
-        made = [name for name in self.made if kind_of(self.space[name]) == "float"]
-        if not made:
-            return
+        template = self.rng.choice(self.writing)
+        letter = next(letter for letter in WRITTEN if f"{{{letter}}}" in template)
+        kind = WRITTEN[letter]
         if self.rng.random() < 0.6:
-            self.keep(f"{self.pick('float')}.clone()")
+            self.keep(f"{self.pick(kind)}.clone()")
             target = self.made[-1]
         else:
-            target = self.rng.choice(made)
-        template = self.rng.choice(self.writing)
-        line, names = self.filled(template, target)
-        if line.count(target) > template.count("{w}"):      # an operand that is written meanwhile
+            target = self.rng.choice([name for name in self.made if kind_of(self.space[name]) == kind])
+        line, names = self.filled(template, **{letter: target})
+        if line.count(target) > template.count(f"{{{letter}}}"):        # an operand that is written meanwhile
             raise ValueError
         written = self.space[target].untyped_storage().data_ptr()
         if overlaps_itself(self.space[target]) or any(self.space[n].untyped_storage().data_ptr() == written for n in names - {target}):
@@ -134,7 +135,7 @@ class Program:
         exec(line, self.space)
         self.lines.append(line)
         if not all(self.fits(self.space[name]) for name in self.made):
-            self.lines.append(f"{target}.detach().clamp_(-1, 1)")
+            self.lines.append(f"{target}.detach().{'zero_()' if kind == 'complex' else 'clamp_(-1, 1)'}")
             exec(self.lines[-1], self.space)
 
     def text(self):
@@ -197,18 +198,24 @@ def mover(size, seed):
     return move
 
 
+def strides(t):
+    """Those of the dims that have a second element, of a tensor that has elements."""
+    return torch.tensor([stride for size, stride in zip(t.shape, t.stride()) if size > 1 and t.numel()], dtype=torch.int64)
+
+
 def run(text, dtype, nudge=0.0, jitter=0.0, seed=1):
-    """Every value of the program, and the gradients of its leaves, by name, or the words of the error where there are none: a value that
-    backward needs was written to, say."""
+    """Every value of the program, the gradients of its leaves or the words of the error where there are none (a value that backward needs
+    was written to, say), and the strides of every value, by name."""
     inputs, program = load(jittered(text) if jitter else text, dtype, JITTER=mover(jitter, seed))
     leaves = inputs(dtype, nudge)
     values = program(*leaves)
     given = {name: value.detach().resolve_conj().clone() for name, value in values.items()}
+    laid = {f"strides of {name}": strides(value) for name, value in values.items()}
     try:
         gradients = gradients_of(values.values(), leaves)
     except RuntimeError as error:
-        return given | {"error": str(error).splitlines()[0]}
-    return given | {f"gradient {i}": None if g is None else g.detach().resolve_conj().clone() for i, g in enumerate(gradients)}
+        return given | {"error": str(error).splitlines()[0]} | laid
+    return given | {f"gradient {i}": None if g is None else g.detach().resolve_conj().clone() for i, g in enumerate(gradients)} | laid
 
 
 def far(a, b, room):

@@ -43,10 +43,15 @@ def _warn_sizes(input, target):
         )
 
 
-def _weighted(op, input, target, weight, reduction, *args):
-    """`op` element by element, times weight; its mean divides by the sum of the weights."""
-    if weight.size() != input.size():
+def _broadcast(input, target, weight):
+    """Input and target, spread over each other. A weight has the size that input had."""
+    if weight is not None and weight.size() != input.size():
         raise ValueError("Weights and input must have the same size.")
+    return torch.broadcast_tensors(input, target)
+
+
+def _weighted(op, input, target, weight, reduction, *args):
+    """`op(input, target)` element by element, times weight; its mean divides by the sum of the weights."""
     losses = op(input, target, *_none_last(args)) * weight
     if reduction == "none":
         return losses
@@ -221,7 +226,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     if any_overridden(input, target, weight):
         return override(huber_loss, locals())
     _warn_sizes(input, target)
-    input, target = torch.broadcast_tensors(input, target)
+    input, target = _broadcast(input, target, weight)
     if weight is not None:
         return _weighted(_nn.huber_loss, input, target, weight, reduction, delta)
     return _nn.huber_loss(input, target, _reduction.get_enum(reduction), delta)
@@ -232,7 +237,7 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
         return override(l1_loss, locals())
     _warn_sizes(input, target)
     reduction = _name(size_average, reduce, reduction)
-    input, target = torch.broadcast_tensors(input, target)
+    input, target = _broadcast(input, target, weight)
     if weight is not None:
         return _weighted(_nn.l1_loss, input, target, weight, reduction)
     return _nn.l1_loss(input, target, _reduction.get_enum(reduction))
@@ -243,9 +248,9 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
         return override(mse_loss, locals())
     _warn_sizes(input, target)
     reduction = _name(size_average, reduce, reduction)
-    input, target = torch.broadcast_tensors(input, target)
+    input, target = _broadcast(input, target, weight)
     if weight is not None:
-        return _weighted(_nn.mse_loss, input, target, weight, reduction)
+        return _weighted(lambda x, y, _: torch.pow(x - y, 2), input, target, weight, reduction)
     return _nn.mse_loss(input, target, _reduction.get_enum(reduction))
 
 

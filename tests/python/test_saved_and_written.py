@@ -1,0 +1,131 @@
+"""What backward notices of later writes, what in-place forms keep, and what `.data` shares: as PyTorch 2.13 was seen to do it."""
+import pytest
+import taper as torch
+import taper.nn.functional as F
+from taper.fx.experimental.proxy_tensor import make_fx
+
+
+def leaf(*values):
+    return torch.tensor(values, requires_grad=True)
+
+
+@pytest.mark.parametrize("name", ["eq_", "ne_", "lt_", "le_", "gt_", "ge_"])
+@pytest.mark.parametrize("other, number", [(0.5, 0), (torch.tensor([1.0, 2.0]), 1)])
+def test_comparisons_in_place_have_a_gradient_of_zeros(name, other, number):
+    x = leaf(1.0, -1.0)
+    y = getattr(x.clone(), name)(other)
+    assert y.grad_fn.name() == f"{name[:2].capitalize()}Backward{number}"
+    assert torch.autograd.grad(y.sum(), x)[0].tolist() == [0, 0]
+    assert not (x == 1).requires_grad
+
+
+@pytest.mark.parametrize("write, node", [(F.elu, "EluBackward1"), (F.celu, "CeluBackward1"), (F.leaky_relu, "LeakyReluBackward1"),
+                                         (F.selu, "EluBackward1")])
+def test_activations_in_place_read_their_result(write, node):
+    x = leaf(-1.0, 2.0)
+    wanted = torch.autograd.grad(write(x).sum(), x)[0]
+    y = write(x.clone(), inplace=True)
+    assert y.grad_fn.name() == node
+    torch.testing.assert_close(torch.autograd.grad(y.sum(), x, retain_graph=True)[0], wanted)
+    y.detach().fill_(1)
+    with pytest.raises(RuntimeError, match=f"output 0 of {node.replace('Backward', '')}, is at version 2; expected version 1"):
+        torch.autograd.grad(y.sum(), x)
+
+
+@pytest.mark.parametrize("write, word", [(F.elu, "elu"), (F.celu, "elu"), (F.leaky_relu, "leakyReLu")])
+def test_a_negative_slope_cannot_be_undone(write, word):
+    y = write(leaf(-1.0).clone(), -0.5, inplace=True)
+    with pytest.raises(RuntimeError, match=f"In-place {word} backward calculation is triggered with a negative slope"):
+        y.sum().backward()
+
+
+def test_indices_written_before_backward_are_noticed():
+    x, at = leaf(1.0, 2.0), torch.tensor([0, 1])
+    y = x[at]
+    at.zero_()
+    with pytest.raises(RuntimeError, match=r"\[torch.LongTensor \[2\]\] is at version 1; expected version 0"):
+        y.sum().backward()
+    stacked = torch.stack([(v := x * 1), v * 2])
+    v.zero_()
+    assert torch.autograd.grad(stacked.sum(), x)[0].tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("dtype, word", [(torch.bool, "CPUBoolType"), (torch.bfloat16, "CPUBFloat16Type"), (torch.float16, "torch.HalfTensor")])
+def test_types_in_the_words(dtype, word):
+    mask = torch.ones(2).to(dtype)
+    x = leaf(1.0, 2.0)
+    y = x.masked_fill(mask, 2) if dtype == torch.bool else x * mask
+    mask.zero_()
+    with pytest.raises(RuntimeError, match=rf"\[{word} \[2\]\] is at version 1"):
+        y.sum().backward()
+
+
+def test_pieces_that_are_no_views_count_their_own_writes():
+    whole = torch.ones(4, 2)
+    piece = torch.unsafe_split(whole, 2)[0]
+    piece.add_(torch.ones(2, 2, requires_grad=True))
+    assert not piece._is_view() and whole._version == 0 and piece.grad_fn.name() == "AddBackward0"
+
+
+def test_gru_whose_state_has_no_gradient():
+    x = torch.ones(2, 3, 4, requires_grad=True)
+    out, _ = torch.gru(x, torch.zeros(1, 3, 2), (torch.ones(6, 4) * 0.1, torch.ones(6, 2) * 0.2), False, 1, 0.0, False, False, False)
+    out.sum().backward()
+    assert x.grad.shape == x.shape
+
+
+def test_data_keeps_history_and_count():
+    x = leaf(1.0, 2.0)
+    v = x * 3
+    v.mul_(2)
+    v.data = torch.zeros(2)
+    assert (v._version, v.grad_fn.name(), v.tolist()) == (1, "MulBackward0", [0, 0])
+    assert torch.autograd.grad(v.sum(), x)[0].tolist() == [6, 6]
+    w = torch.ones(2)
+    w.data.mul_(2)
+    w.data.add_(torch.ones(2))
+    assert w._version == 0 and w.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+def test_data_is_recorded_as_detach(mode):
+    traced = make_fx(lambda x: x.clone().data.mul_(2), tracing_mode=mode)(torch.ones(3))
+    assert [n.name for n in traced.graph.nodes] == ["x_1", "clone", "detach", "mul_", "output"]
+    assert traced(torch.full((3,), 4.0)).tolist() == [8, 8, 8]
+
+
+def test_what_cannot_be_differentiated_is_said_first():
+    x = leaf(1.0)
+    wrong, late = x.floor_divide(1.3), (x * 2).exp()
+    late.add_(1)
+    with pytest.raises(RuntimeError, match="derivative for aten::floor_divide is not implemented"):
+        (wrong + late).sum().backward()
+    with pytest.raises(RuntimeError, match="derivative for aten::scatter_ is not implemented"):
+        x.clone().scatter_(0, torch.tensor([0]), 2.0, reduce="add").sum().backward()
+
+
+def test_an_index_may_be_a_tensor_of_one_element():
+    x = torch.arange(6).reshape(2, 3)
+    for at in (torch.tensor([1]), torch.tensor([[1]], dtype=torch.int32), torch.tensor(1)):
+        assert x.select(0, at).tolist() == [3, 4, 5]
+    for at in (torch.tensor([0, 1]), torch.tensor([1.0])):
+        with pytest.raises(TypeError, match="argument 'index' .* must be int, not Tensor"):
+            x.select(0, at)
+
+
+def test_losses_of_odd_operands():
+    assert F.binary_cross_entropy_with_logits(torch.ones(3, dtype=torch.float64), torch.ones(3)).dtype == torch.float32
+    assert F.mse_loss(torch.ones(1), torch.zeros(2, 3), weight=torch.ones(1)).item() == 6
+    none = torch.zeros(0, 4, dtype=torch.int64)
+    assert F.nll_loss(torch.zeros(0, 3, 4), none, reduction="none").shape == (0, 4)
+    assert F.cross_entropy(torch.zeros(0, 3, 4), none).isnan()
+    torch.testing.assert_close(F.cross_entropy(torch.ones(3), torch.tensor(1)), torch.tensor(3.0).log())
+
+
+def test_layouts():
+    turned, square = torch.rand(4, 3).t(), torch.rand(3, 3)
+    assert torch.renorm(turned, 2, -1, 1.0).stride() == (4, 1)
+    assert F.rms_norm(turned, [4]).stride() == (4, 1)
+    assert F.binary_cross_entropy(turned, torch.rand(3, 4), reduction="none").stride() == (1, 3)
+    assert F.glu(torch.rand(4, 6).t(), 0).stride() == (1, 3)
+    assert square.t().index_reduce(0, torch.arange(3), square, "amax").stride() == (3, 1)
