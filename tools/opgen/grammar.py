@@ -721,7 +721,7 @@ def unquote(text):
 
 def parse(text, file):
     """The entries and fns of one file, in order."""
-    out = []
+    out, seldom = [], False
     for indent, tokens in logical_lines(text, file):
         p = Parser(tokens, file)
         if indent == 1:
@@ -735,7 +735,7 @@ def parse(text, file):
             continue
         where = p.where
         if p.has("op"):
-            out.append(Entry(where, p.schema(), []))
+            out.append(Entry(where, p.schema(), [], seldom))
         elif p.has("fn"):
             name, params = p.name(), []
             p.need("(")
@@ -746,6 +746,9 @@ def parse(text, file):
             lines = [Guarded(where, None, p.expr())] if p.has("=") else []
             p.end()
             out.append(Fn(where, name, params, lines))
+        elif p.has("seldom"):
+            p.end()
+            seldom = True
         else:
-            p.fail("expected 'op' or 'fn'")
+            p.fail("expected 'op', 'fn' or 'seldom'")
     return out
