@@ -75,9 +75,10 @@ def used_prelude(prelude, body):
 
 def folded(line, width=120):
     """A long call with its arguments on a line of their own."""
-    at = line.find("(tp_value[]){")
-    if len(line) <= width or at < 0:
+    at = re.search(r"(?<=_on\(&s, )&tp_op_|\(tp_value\[\]\)\{", line)
+    if len(line) <= width or not at:
         return [line]
+    at = at.start() if line[at.start()] == "(" else line.find(", ", at.start()) + 2
     indent = " " * (len(line) - len(line.lstrip()) + 8)
     return [line[:at].rstrip(), indent + line[at:]]
 
