@@ -15,6 +15,7 @@ enum { MOST_ARGS = 64 };
 
 typedef struct runtime_op {
     tp_op    op;
+    tp_rare  rare;
     tp_arena arena;
 } runtime_op;
 
@@ -187,15 +188,15 @@ static bool literal(reader *r, const tp_arg *a, tp_value *out)
 /* The default of an argument: one number for a T[n] stands for n of them. */
 static bool fallback(reader *r, tp_arg *a)
 {
-    tp_value item[UINT8_MAX];
-    if (!literal(r, a, &a->fallback))
+    tp_value item[UINT8_MAX], *made = tp_arena_take(r->arena, sizeof *made);
+    if (!made || !literal(r, a, made))
         return false;
-    a->has_default = true;
-    if (!a->length || !tp_is_number(a->fallback))
+    a->fallback = made;
+    if (!a->length || !tp_is_number(*made))
         return true;
     for (int i = 0; i < a->length; i++)
-        item[i] = a->fallback;
-    return list_in(r->arena, item, a->length, &a->fallback);
+        item[i] = *made;
+    return list_in(r->arena, item, a->length, made);
 }
 
 /* A name was expected: either there is none, or no memory for it. */
@@ -290,15 +291,13 @@ static bool fill(runtime_op *made, const char *space, const char *schema)
     op->overload = *r.at == '.' ? (r.at++, name(&r)) : "";
     if (!op->name || !op->overload || !op->space)
         return no_name(&r, "the name of an op");
+    const char *signature = r.at;
     if (!arguments(&r) || !results(&r))
         return false;
     spaces(&r);
     if (*r.at)
         return bad(&r, "the end");
-    tp_text full = { 0 };
-    tp_text_add(&full, "%s::%s", op->space, spaced ? strstr(schema, "::") + 2 : schema);
-    op->schema = full.failed ? NULL : tp_text_in(arena, tp_text_read(&full), full.length);
-    tp_text_fini(&full);
+    op->signature = tp_text_in(arena, signature, strlen(signature));
     op->arg = kept(arena, r.arg, r.arg_count);
     op->result = kept(arena, r.result, r.result_count);
     op->arg_count = (uint8_t)r.arg_count;
@@ -307,10 +306,13 @@ static bool fill(runtime_op *made, const char *space, const char *schema)
     op->kind = TP_LIKE_OPAQUE;
     op->flags = TP_OP_RUNTIME;
     op->run = no_kernel;
+    op->work = &tp_no_work;
+    op->gradient = &tp_no_gradient;
+    op->rare = &made->rare;
     for (int i = 0; i < r.arg_count; i++)
         if (r.arg[i].written)
             op->layers |= TP_LAYER_BIT(TP_LAYER_GRAD);
-    return op->schema && op->arg && op->result;
+    return op->signature && op->arg && op->result;
 }
 
 tp_op *tp_op_define(const char *space, const char *schema)
@@ -328,6 +330,11 @@ tp_op *tp_op_define(const char *space, const char *schema)
     tp_arena_fini(&made->arena);
     tp_free(made);
     return NULL;
+}
+
+tp_rare *tp_op_rare(tp_op *op)
+{
+    return &((runtime_op *)(void *)op)->rare;
 }
 
 void tp_op_undefine(tp_op *op)

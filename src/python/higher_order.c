@@ -151,8 +151,8 @@ static bool operands(PyObject *given, tp_value *out)
 
 static bool is_function(const tp_op *op, int arg)
 {
-    for (int i = 0; i < op->graphs->count; i++)
-        if (op->graphs->item[i].arg == arg)
+    for (int i = 0; i < op->rare->graphs->count; i++)
+        if (op->rare->graphs->item[i].arg == arg)
             return true;
     return false;
 }
@@ -162,8 +162,8 @@ static PyObject *nested(const tp_op *op, const tp_value *value, tp_value taken)
 {
     uint32_t count = tp_length(taken);
     PyObject *flat = face_from_value(taken), *made = NULL;
-    for (int i = op->graphs->count; flat && !made && i-- > 0;) {
-        PyObject *spec = ((function *)(void *)value[op->graphs->item[i].arg].handle)->spec;
+    for (int i = op->rare->graphs->count; flat && !made && i-- > 0;) {
+        PyObject *spec = ((function *)(void *)value[op->rare->graphs->item[i].arg].handle)->spec;
         if (spec && face_tree_leaf_count(spec) == (Py_ssize_t)count) {
             made = face_tree_unflatten(spec, flat);
             break;

@@ -194,14 +194,14 @@ static tp_tensor *put_back(const step *s, tp_tensor *base, tp_tensor *fresh)
 {
     tp_value arg[MOST_ARGS], out = tp_none();
     char name[128];
-    if (!s->op->inverse) {
+    if (!s->op->rare->inverse) {
         if (detaches(s->op))
             return tp_tensor_ref(fresh);
         return tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: a write through %s, which has no inverse", tp_op_full_name(s->op, name));
     }
     memcpy(arg, s->arg, s->op->arg_count * sizeof *arg);
     arg[0] = tp_of_tensor(base);
-    return s->op->inverse(s->op, arg, base, fresh, s->index < 0 ? 0 : s->index, &out) ? tp_as_tensor(out) : NULL;
+    return s->op->rare->inverse(s->op, arg, base, fresh, s->index < 0 ? 0 : s->index, &out) ? tp_as_tensor(out) : NULL;
 }
 
 /* The new base after `fresh` was written through a chain of views: all but the last are looked through again, base first,
@@ -275,7 +275,7 @@ static tp_tensor *fitted(const tp_tensor *face, tp_tensor *taken)
         (void)tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[taken->dtype].title,
                       tp_dtypes[face->dtype].title);
     for (int i = 0; i < op->arg_count; i++)
-        arg[i] = op->arg[i].fallback;
+        arg[i] = tp_arg_default(&op->arg[i]);
     arg[0] = tp_of_tensor(taken);
     arg[1] = tp_of_dtype((tp_dtype)face->dtype);
     arg[2] = (tp_value){ .tag = TP_LAYOUT };
@@ -571,7 +571,7 @@ static bool call_out(tp_mount *m, const tp_op *op, const tp_value *given, tp_val
 /* Batch norm in training writes its running statistics: its twin gives them as results. */
 static bool call_twin(tp_mount *m, const tp_op *op, const tp_value *given, tp_value *result)
 {
-    const tp_op *twin = op->functional_twin;
+    const tp_op *twin = op->rare->functional_twin;
     call c;
     tp_value made[MOST_RESULTS];
     int next = 0;
@@ -584,9 +584,9 @@ static bool call_twin(tp_mount *m, const tp_op *op, const tp_value *given, tp_va
     if (!ok)
         return false;
     for (int i = 0; i < op->arg_count; i++) {
-        if (!(op->hidden_writes >> i & 1) && !op->arg[i].written)
+        if (!(op->rare->hidden_writes >> i & 1) && !op->arg[i].written)
             continue;
-        int at = op->functional_map[next++ & 1];
+        int at = op->rare->functional_map[next++ & 1];
         tp_tensor *value = made[at].tensor;
         made[at] = tp_none();
         if (!write_value((tp_functional *)(void *)m, given[i].tensor, value))
@@ -669,19 +669,19 @@ static bool in_training(const tp_op *op, const tp_value *arg)
 
 static bool trains(const tp_functional *f, const tp_op *op, const tp_value *arg)
 {
-    if (!op->functional_twin || !in_training(op, arg))
+    if (!op->rare->functional_twin || !in_training(op, arg))
         return false;
     for (int i = 0; i < op->arg_count; i++)
-        if (((op->hidden_writes >> i & 1) || op->arg[i].written) && !is_wrapper(f, arg[i]))
+        if (((op->rare->hidden_writes >> i & 1) || op->arg[i].written) && !is_wrapper(f, arg[i]))
             return false;
     return true;
 }
 
 static bool opens(const tp_mount *m, const tp_op *op)
 {
-    if (op->kind != TP_LIKE_COMPOSITE || !op->open || op->graphs)
+    if (op->kind != TP_LIKE_COMPOSITE || !op->open || op->rare->graphs)
         return false;
-    if (m->layer != TP_LAYER_TRACE_P || (op->flags & TP_OP_ALIAS_MAYBE) || op->hidden_writes)
+    if (m->layer != TP_LAYER_TRACE_P || (op->flags & TP_OP_ALIAS_MAYBE) || op->rare->hidden_writes)
         return true;
     for (int i = 0; i < op->arg_count; i++)
         if (op->arg[i].alias || op->arg[i].written)
@@ -699,7 +699,7 @@ static bool open_here(const tp_op *op, const tp_value *arg, tp_value *result, vo
 static bool writes_outside(const tp_functional *f, const tp_op *op, const tp_value *arg)
 {
     for (int i = 0; i < op->arg_count; i++)
-        if ((op->arg[i].written || (op->hidden_writes >> i & 1)) && is_wrapper(f, arg[i]) && functional_of(arg[i].tensor)->state->depth < f->depth)
+        if ((op->arg[i].written || (op->rare->hidden_writes >> i & 1)) && is_wrapper(f, arg[i]) && functional_of(arg[i].tensor)->state->depth < f->depth)
             return true;
     return false;
 }
@@ -708,7 +708,7 @@ static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, t
 {
     tp_functional *f = (tp_functional *)(void *)m;
     char name[128];
-    if (op->graphs)
+    if (op->rare->graphs)
         return tp_functional_graphs(f, op, arg, result);
     if (f->depth && writes_outside(f, op, arg))
         return tp_fail(TP_ERR_RUNTIME, "%s might be modifying the input!", f->function);
@@ -716,7 +716,7 @@ static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, t
         return tp_mount_reopen(m, open_here, op, arg, result, NULL);
     if (trains(f, op, arg))
         return call_twin(m, op, arg, result);
-    if (writes(op) && (!op->functional_twin || in_training(op, arg))) {
+    if (writes(op) && (!op->rare->functional_twin || in_training(op, arg))) {
         int can = check_written(f, op, arg);
         if (can <= 0)
             return can == 0 && tp_mount_next(m, op, arg, result);
@@ -731,7 +731,7 @@ static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, t
             return call_view_in_place(m, op, arg, result);
         return call_in_place(m, op, plain, arg, result);
     }
-    bool view = op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && (op->inverse || detaches(op));
+    bool view = op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && (op->rare->inverse || detaches(op));
     return view && is_wrapper(f, arg[0]) ? call_view(m, op, arg, result) : call_plain(m, op, arg, result);
 }
 

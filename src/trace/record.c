@@ -195,7 +195,7 @@ bool tp_record_lower(tp_recorder *r, tp_value v, tp_value *out)
 
 static bool is_default(const tp_op *op, int i, tp_value v)
 {
-    return op->arg[i].has_default && tp_value_equal(op->arg[i].fallback, v);
+    return op->arg[i].fallback && tp_value_equal(*op->arg[i].fallback, v);
 }
 
 /* The arguments of a node in normal form: `out` has room for two values each; all are owned. */
@@ -369,7 +369,7 @@ static bool run_open(const tp_op *op, const tp_value *arg, tp_value *result, voi
 static bool record_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_recorder *r = (tp_recorder *)(void *)m;
-    if (op->graphs)
+    if (op->rare->graphs)
         return write_graphs(r, op, arg, result);
     if (r->host.decompose) {
         int got = 0;
