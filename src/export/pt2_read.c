@@ -299,7 +299,7 @@ static bool find_target(const char *text, tp_target *out)
             return tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: %.80s is not implemented", text);
         const tp_op *op = tp_op_find(part[0], part[1], parts == 2 || strcmp(part[2], "default") == 0 ? "" : part[2]);
         *out = tp_target_op(op);
-        return (op && (parts == 3) == !op->graphs) || tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: the op %.80s is not implemented", text + sizeof ops - 1);
+        return (op && (parts == 3) == !op->rare->graphs) || tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: the op %.80s is not implemented", text + sizeof ops - 1);
     }
     const char *dot = text ? strrchr(text, '.') : NULL;
     if (dot && dot - text < 128) {
@@ -320,7 +320,7 @@ typedef struct arguments {
 static bool add_argument(reading *r, arguments *a, tp_target target, const tp_json *input)
 {
     const char *name = tp_json_text(tp_json_get(input, "name"), "");
-    bool named = target.kind == TP_TARGET_OP && !target.op->graphs;
+    bool named = target.kind == TP_TARGET_OP && !target.op->rare->graphs;
     int at = named ? tp_op_arg_index(target.op, name) : (int)a->count;
     if (at < 0)
         return tp_fail(TP_ERR_RUNTIME, "pt2: %.60s has no argument %.60s", target.op->name, name);
@@ -383,7 +383,7 @@ static bool read_results(reading *r, tp_node *n, const tp_json *node)
     const tp_json *outputs = tp_json_get(node, "outputs"), *first = tp_json_at(outputs, 0);
     const char *own = tp_json_text(tp_json_get(node, "name"), NULL);
     size_t count = tp_json_count(outputs);
-    bool graphs = n->target.kind == TP_TARGET_OP && n->target.op->graphs;
+    bool graphs = n->target.kind == TP_TARGET_OP && n->target.op->rare->graphs;
     if (graphs && tp_json_bool(tp_json_get(node, "is_hop_single_tensor_return"), false))
         return tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: %s that gives a bare tensor is not implemented", n->target.op->name);
     if (graphs)

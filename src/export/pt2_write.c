@@ -241,7 +241,7 @@ static bool put_outputs(tp_json_writer *w, const tp_node *n)
     const tp_op *op = n->target.kind == TP_TARGET_OP ? n->target.op : NULL;
     tp_json_put_key(w, "outputs");
     tp_json_open_list(w);
-    if (several && op && op->result_count == 1 && !op->graphs) {
+    if (several && op && op->result_count == 1 && !op->rare->graphs) {
         tp_json_open_object(w);
         tp_json_put_key(w, "as_tensors");
         tp_json_open_list(w);
@@ -268,7 +268,7 @@ static bool put_op_inputs(tp_json_writer *w, const tp_node *n)
     const tp_op *op = n->target.op;
     bool ok = true;
     for (uint32_t i = 0; ok && i < n->arg_count && i < op->arg_count; i++)
-        ok = put_input(w, op->graphs ? "" : op->arg[i].name, n->arg[i], &op->arg[i], op->arg[i].keyword_only ? KEYWORD : POSITIONAL);
+        ok = put_input(w, op->rare->graphs ? "" : op->arg[i].name, n->arg[i], &op->arg[i], op->arg[i].keyword_only ? KEYWORD : POSITIONAL);
     for (uint32_t i = 0; ok && i < n->keyword_count; i++) {
         const tp_value *pair = n->arg + n->arg_count + 2 * i;
         int at = tp_op_arg_index(op, pair[0].string->text);
@@ -315,7 +315,7 @@ static bool put_node(tp_json_writer *w, const tp_node *n)
     ok = ok && put_outputs(w, n);
     put_metadata(w, n);
     tp_json_put_key(w, "is_hop_single_tensor_return");
-    if (n->target.kind == TP_TARGET_OP && n->target.op->graphs)
+    if (n->target.kind == TP_TARGET_OP && n->target.op->rare->graphs)
         tp_json_put_bool(w, false);
     else
         tp_json_put_null(w);

@@ -525,7 +525,7 @@ static const struct row {
 static const struct row *row_of(const tp_op *op)
 {
     for (size_t i = 0; i < TP_COUNT(rows); i++)
-        if (op->kernel && op->kernel == rows[i].kernel)
+        if (op->work->kernel && op->work->kernel == rows[i].kernel)
             return &rows[i];
     return NULL;
 }
@@ -544,11 +544,11 @@ bool tp_c_has_kernel(const tp_op *op, const tp_value *arg)
     for (int i = 0; r && i < op->arg_count; i++)
         if (!few_dims(arg[i]))
             return false;
-    if (r && op->kernel == tp_k_convolution)
+    if (r && op->work->kernel == tp_k_convolution)
         return !tp_as_bool(arg[6]) && arg[0].tensor->ndim == arg[1].tensor->ndim && arg[0].tensor->ndim <= 5;
-    if (r && op->kernel == tp_k_index)
+    if (r && op->work->kernel == tp_k_index)
         return tp_c_index_has(arg);
-    if (r && op->kernel == tp_k_batch_norm)
+    if (r && op->work->kernel == tp_k_batch_norm)
         return !tp_as_bool(arg[5]) && !tp_is_none(arg[3]) && !tp_is_none(arg[4]);
     return r != NULL;
 }

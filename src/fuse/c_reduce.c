@@ -18,7 +18,7 @@ typedef struct reducing {
 
 bool tp_c_has_reduction(const tp_op *op, const tp_value *arg)
 {
-    const tp_reducing *r = op->reducing;
+    const tp_reducing *r = op->work->reducing;
     if (!r || op->kind != TP_LIKE_REDUCTION || arg[0].tag != TP_TENSOR || arg[0].tensor->ndim > MOST_DIMS ||
         tp_c_compute((tp_dtype)arg[0].tensor->dtype) == TP_DTYPE_NONE)
         return false;
@@ -157,7 +157,7 @@ static void log_sum(tp_c *c, const reducing *w)
 
 bool tp_c_reduction(tp_c *c, const tp_op *op)
 {
-    const tp_reducing *r = op->reducing;
+    const tp_reducing *r = op->work->reducing;
     reducing w = { .x = tp_c_arg(c, 0), .out = tp_c_result(c, 0), .second = { .buffer = -1, .fact = NULL } };
     if (op->result_count > 1)
         w.second = tp_c_result(c, 1);

@@ -27,7 +27,7 @@ static bool wants_gradient(tp_value v)
 
 static const tp_op *formula_of(const tp_op *op)
 {
-    return op->backward || op->backward_error || !op->base ? op : op->base;
+    return op->gradient->backward || op->gradient->error || !op->base ? op : op->base;
 }
 
 static uint32_t edges_of(const tp_op *op, const tp_value *arg)
@@ -123,19 +123,20 @@ static bool save_argument(const tp_op *op, tp_saved *s, const tp_value *arg, con
 tp_op_node *tp_op_node_new(const tp_op *op, const tp_value *arg, uint32_t slots)
 {
     const tp_op *formula = formula_of(op);
-    size_t bytes = sizeof(tp_op_node) + formula->save_count * sizeof(tp_saved);
+    size_t bytes = sizeof(tp_op_node) + formula->gradient->save_count * sizeof(tp_saved);
     tp_op_node *n = (tp_op_node *)(void *)tp_grad_node_new(&tp_op_node_kind, bytes, edges_of(formula, arg), slots);
     if (!n)
         return NULL;
     n->op = formula;
-    if (!formula->backward)
+    if (!formula->gradient->backward)
         n->node.sequence = UINT64_MAX;      /* what cannot run is said before anything runs */
     n->list_result = formula->result_count == 1 && formula->result[0].list;
     bool ok = fill_edges(n, arg);
-    for (int i = 0; ok && i < formula->save_count; i++)
-        if (formula->save[i].what != TP_SAVE_RESULT && (formula->save[i].readers & n->wanted))
-            ok = save_argument(op, &n->saved[i], arg, &formula->save[i],
-                               op->variant == TP_INPLACE && formula->save[i].index == 0);
+    for (int i = 0; ok && i < formula->gradient->save_count; i++) {
+        const tp_save *save = &formula->gradient->save[i];
+        if (save->what != TP_SAVE_RESULT && (save->readers & n->wanted))
+            ok = save_argument(op, &n->saved[i], arg, save, op->variant == TP_INPLACE && save->index == 0);
+    }
     if (!ok) {
         tp_grad_node_unref(&n->node);
         return NULL;
@@ -145,12 +146,12 @@ tp_op_node *tp_op_node_new(const tp_op *op, const tp_value *arg, uint32_t slots)
 
 bool tp_op_node_save_results(tp_op_node *n, const tp_value *result)
 {
-    for (int i = 0; i < n->op->save_count; i++) {
-        const tp_save *save = &n->op->save[i];
+    for (int i = 0; i < n->op->gradient->save_count; i++) {
+        const tp_save *save = &n->op->gradient->save[i];
         if (save->what != TP_SAVE_RESULT || !(save->readers & n->wanted))
             continue;
         /* A result that gets no history closes no cycle; to tracers it stays the value it is. */
-        bool plain = tp_self.active && (n->op->nondifferentiable_results >> save->index & 1);
+        bool plain = tp_self.active && (n->op->gradient->nondifferentiable_results >> save->index & 1);
         if (!tp_save_value(&n->saved[i], result[save->index], !plain, save->index))
             return false;
     }
@@ -221,11 +222,11 @@ static bool op_apply(tp_grad_node *node, const tp_value *g, tp_value *out)
     tp_op_node *n = (tp_op_node *)(void *)node;
     tp_value saved[64], grad[64], list = tp_none();
     int count = 0;
-    if (!n->op->backward)
-        return tp_fail(TP_ERR_RUNTIME, n->op->backward_error ? "%s" : "derivative for aten::%s is not implemented",
-                       n->op->backward_error ? n->op->backward_error : n->op->name);
+    if (!n->op->gradient->backward)
+        return tp_fail(TP_ERR_RUNTIME, n->op->gradient->error ? "%s" : "derivative for aten::%s is not implemented",
+                       n->op->gradient->error ? n->op->gradient->error : n->op->name);
     bool ok = true;
-    while (ok && count < n->op->save_count)
+    while (ok && count < n->op->gradient->save_count)
         if ((ok = tp_saved_unpack(&n->saved[count], node, &saved[count])))
             count++;
     if (ok && n->list_result)
@@ -235,7 +236,7 @@ static bool op_apply(tp_grad_node *node, const tp_value *g, tp_value *out)
             grad[i] = tp_none();
         tp_backward b = { .op = n->op, .saved = saved, .g = n->list_result ? &list : g, .wanted = n->wanted, .grad = grad,
                           .zeros = zeros_of, .node = node };
-        ok = n->op->backward(&b);
+        ok = n->op->gradient->backward(&b);
         if (ok)
             spread(n, grad, out);
         else
@@ -258,7 +259,7 @@ static bool holds_tensor(tp_value v)
 static void op_release(tp_grad_node *node)
 {
     tp_op_node *n = (tp_op_node *)(void *)node;
-    for (int i = 0; i < n->op->save_count; i++)
+    for (int i = 0; i < n->op->gradient->save_count; i++)
         if (n->saved[i].packed || holds_tensor(n->saved[i].value))
             tp_saved_release(&n->saved[i]);
 }
@@ -266,7 +267,7 @@ static void op_release(tp_grad_node *node)
 static void op_free(tp_grad_node *node)
 {
     tp_op_node *n = (tp_op_node *)(void *)node;
-    for (int i = 0; i < n->op->save_count; i++)
+    for (int i = 0; i < n->op->gradient->save_count; i++)
         if (TP_UNLIKELY(n->saved[i].packed != NULL))
             tp_saved_release(&n->saved[i]);
         else
@@ -276,7 +277,7 @@ static void op_free(tp_grad_node *node)
 static const char *op_name(const tp_grad_node *node)
 {
     const tp_op *op = ((const tp_op_node *)(const void *)node)->op;
-    return op->backward_name ? op->backward_name : "NotImplemented";
+    return op->gradient->name ? op->gradient->name : "NotImplemented";
 }
 
 const tp_grad_kind tp_op_node_kind = { .apply = op_apply, .release = op_release, .free = op_free, .name = op_name };
@@ -292,7 +293,7 @@ static bool differentiable(const tp_op *op, uint32_t slot, tp_value v)
 {
     if (v.tag != TP_TENSOR || !tp_dtype_is_inexact((tp_dtype)v.tensor->dtype))
         return false;
-    return slot >= 64 || op->result[0].list || !(op->nondifferentiable_results >> slot & 1);
+    return slot >= 64 || op->result[0].list || !(op->gradient->nondifferentiable_results >> slot & 1);
 }
 
 static bool attach(tp_op_node *n, const tp_op *op, const tp_value *result)
@@ -319,8 +320,8 @@ static bool before_writes(const tp_op *op, const tp_value *arg, bool recording)
         return tp_fail(TP_ERR_RUNTIME, "%s(): functions with out=... arguments don't support automatic differentiation, but one of the "
                        "arguments requires grad.", op->name);
     /* What such an op does to a tensor cannot be undone by a gradient: its entry's error speaks at the call. */
-    if (op->kind == TP_LIKE_METADATA && op->backward_error && tp_requires_grad(arg[0].tensor))
-        return tp_fail(TP_ERR_RUNTIME, "%s", op->backward_error);
+    if (op->kind == TP_LIKE_METADATA && op->gradient->error && tp_requires_grad(arg[0].tensor))
+        return tp_fail(TP_ERR_RUNTIME, "%s", op->gradient->error);
     for (int i = 0; i < op->arg_count; i++)
         if (op->arg[i].written && arg[i].tag == TP_TENSOR && !tp_check_inplace(arg[i].tensor, recording))
             return false;
@@ -424,7 +425,7 @@ static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
     bool ok = (is_view(op) ? note_views(arg, result) : !late || count_apart(arg, result)) &&
               (n || (n = tp_op_node_new(op, arg, result_slots(op, result)))) && tp_op_node_save_results(n, result);
     if (ok && op->result_count == 1 && result[0].tag == TP_TENSOR && !result[0].tensor->autograd &&
-        !n->op->nondifferentiable_results)
+        !n->op->gradient->nondifferentiable_results)
         return attach_only(n, result[0].tensor) || tp_call_take_back(op, result);
     ok = ok && attach(n, op, result);
     if (n)
@@ -447,7 +448,7 @@ static bool open_composite(const tp_op *op, const tp_value *arg, tp_value *resul
  * go unrecorded. */
 static bool statistics_are_plain(const tp_op *op, const tp_value *arg)
 {
-    for (uint64_t left = tp_self.grad_mode ? op->hidden_writes & ~op->differentiable : 0; left; left &= left - 1)
+    for (uint64_t left = tp_self.grad_mode ? op->rare->hidden_writes & ~op->differentiable : 0; left; left &= left - 1)
         if (wants_gradient(arg[__builtin_ctzll(left)]))
             return tp_fail(TP_ERR_RUNTIME, "The function '%s' is not differentiable with respect to argument '%s'. This input cannot have requires_grad True.",
                            op->name, op->arg[__builtin_ctzll(left)].name);
@@ -457,12 +458,12 @@ static bool statistics_are_plain(const tp_op *op, const tp_value *arg)
 static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     /* Functions are opened here, above the tape, unless a tracer below wants the call as it is. */
-    if (op->graphs && (tp_self.active & tp_self.allowed & TP_LAYER_BIT(TP_LAYER_TRACE_R)))
+    if (op->rare->graphs && (tp_self.active & tp_self.allowed & TP_LAYER_BIT(TP_LAYER_TRACE_R)))
         return tp_the_runtime.differentiate(op, arg, result);
     if (op->kind == TP_LIKE_COMPOSITE && op->open)
         return open_composite(op, arg, result);
     if (op->flags & TP_OP_RUNTIME)      /* without a way of its own, the ops its kernel calls are recorded */
-        return op->autograd ? op->autograd(op, arg, result) : tp_call_past(TP_LAYER_GRAD, op, arg, result);
+        return op->rare->autograd ? op->rare->autograd(op, arg, result) : tp_call_past(TP_LAYER_GRAD, op, arg, result);
 
     if (op->variant == TP_INPLACE && op->kind == TP_LIKE_VIEW && !op->differentiable)       /* detach_ */
         return tp_forget_history(arg[0].tensor) && tp_call_below(TP_LAYER_GRAD, op, arg, result);

@@ -180,7 +180,7 @@ typedef struct tp_op_node {
     const tp_op *op;
     uint64_t wanted;            /* by argument index */
     bool     list_result;       /* its only result is a list: slots are the items */
-    tp_saved saved[];           /* op->save_count */
+    tp_saved saved[];           /* op->gradient->save_count */
 } tp_op_node;
 TP_API extern const tp_grad_kind tp_op_node_kind, tp_accumulate_kind, tp_copy_slices_kind;
 

@@ -434,8 +434,8 @@ bool tp_node_op_args(const tp_node *n, tp_value *out)
             out[i] = n->arg[i];
         else if (keyword)
             out[i] = *keyword, found++;
-        else if (a->has_default)
-            out[i] = a->fallback;
+        else if (a->fallback)
+            out[i] = *a->fallback;
         else
             return tp_fail(TP_ERR_TYPE, "%s() is missing value for argument '%s'", tp_op_full_name(op, name), a->name);
     }
@@ -452,7 +452,7 @@ bool tp_node_has_effect(const tp_node *n)
     if (n->kind != TP_CALL_FUNCTION || n->target.kind != TP_TARGET_OP)
         return n->kind == TP_CALL_MODULE || n->kind == TP_CALL_METHOD;
     const tp_op *op = n->target.op;
-    if (op->flags & (TP_OP_IO | TP_OP_RNG) || op->hidden_writes)
+    if (op->flags & (TP_OP_IO | TP_OP_RNG) || op->rare->hidden_writes)
         return true;
     for (int i = 0; i < op->arg_count; i++)
         if (op->arg[i].written)

@@ -123,7 +123,7 @@ static void snake(const char *name, bool magic, tp_text *out)
 
 void tp_target_op_text(const tp_op *op, const char *prefix, tp_text *out)
 {
-    if (op->graphs)             /* ops that take functions have no overloads */
+    if (op->rare->graphs)             /* ops that take functions have no overloads */
         tp_text_add(out, "%s%s.%s", prefix, op->space, op->name);
     else
         tp_text_add(out, "%s%s.%s.%s", prefix, op->space, op->name, *op->overload ? op->overload : "default");
@@ -136,8 +136,8 @@ bool tp_target_wish(tp_target target, tp_text *out)
     switch ((tp_target_kind)target.kind) {
     case TP_TARGET_NAME: tp_text_add(&name, "%s", target.name); break;
     case TP_TARGET_OP:
-        if (target.op->graphs)
-            tp_text_add(&name, "%s", target.op->graphs->node);
+        if (target.op->rare->graphs)
+            tp_text_add(&name, "%s", target.op->rare->graphs->node);
         else
             tp_text_add(&name, "%s.%s", target.op->name, *target.op->overload ? target.op->overload : "default");
         break;

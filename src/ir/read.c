@@ -445,7 +445,7 @@ static bool read_target(reader *r, tp_node_kind *kind, tp_target *target, tp_tex
         const tp_builtin *b = tp_builtin_find(name->at, first + 1);
         const tp_op *op = b ? NULL : tp_op_find(name->at, first + 1, "");
         *target = b ? tp_target_builtin(b) : tp_target_op(op);
-        return b || (op && op->graphs) || complain(r, "no such function");
+        return b || (op && op->rare->graphs) || complain(r, "no such function");
     }
     *second = 0;
     const tp_op *op = tp_op_find(name->at, first + 1, strcmp(second + 1, "default") == 0 ? "" : second + 1);

@@ -266,14 +266,14 @@ static bool print_inputs(printer *p, const tp_node *n, uint32_t from, uint32_t t
 
 static bool is_default(const tp_arg *a, const tp_node *n)
 {
-    if (!a->has_default || !n)
+    if (!a->fallback || !n)
         return false;
-    if (tp_jit_is(n, "prim::ListConstruct") && a->fallback.tag == TP_LIST) {
-        if (n->arg_count != a->fallback.list->count)
+    if (tp_jit_is(n, "prim::ListConstruct") && a->fallback->tag == TP_LIST) {
+        if (n->arg_count != a->fallback->list->count)
             return false;
         for (uint32_t i = 0; i < n->arg_count; i++) {
             const tp_value *v = tp_node_keyword(tp_as_node(n->arg[i]), "value");
-            if (!v || !tp_value_equal(*v, a->fallback.list->item[i]))
+            if (!v || !tp_value_equal(*v, a->fallback->list->item[i]))
                 return false;
         }
         return true;
@@ -282,7 +282,7 @@ static bool is_default(const tp_arg *a, const tp_node *n)
         return false;
     const tp_value *v = tp_node_keyword(n, "value");
     tp_value given = v ? *v : tp_none();
-    return given.tag == a->fallback.tag && tp_value_equal(given, a->fallback);
+    return given.tag == a->fallback->tag && tp_value_equal(given, *a->fallback);
 }
 
 static bool print_op(printer *p, const tp_node *n, tp_text *out)

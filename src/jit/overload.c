@@ -47,7 +47,7 @@ static bool op_fits(const tp_op *op, const tp_jit_given *g)
     uint32_t used = 0;
     for (int i = 0; i < op->arg_count; i++) {
         int k = tp_jit_given_for(op, i, g);
-        if (k < 0 && !op->arg[i].has_default)
+        if (k < 0 && !op->arg[i].fallback)
             return false;
         if (k >= 0 && !type_fits(&op->arg[i], tp_jit_type_of(g->arg[k].node)))
             return false;

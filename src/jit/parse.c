@@ -169,7 +169,7 @@ static bool make_op(parser *p, const tp_op *op, const given *g, item *out)
         item one = { 0 };
         if (k >= 0)
             one = g->arg[k];
-        else if (!constant(p, op->arg[i].fallback, &one))
+        else if (!constant(p, tp_arg_default(&op->arg[i]), &one))
             return false;
         node[i] = tp_of_node(one.node);
     }

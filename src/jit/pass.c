@@ -13,7 +13,7 @@ bool tp_jit_has_effect(const tp_node *n)
     for (int i = 0; i < op->arg_count; i++)
         if (op->arg[i].written)
             return true;
-    return op->hidden_writes || op->flags & TP_OP_IO;
+    return op->rare->hidden_writes || op->flags & TP_OP_IO;
 }
 
 /*     %1 = mul(%x, %x)                     return (%x)

@@ -434,7 +434,7 @@ static tp_node *record(tp_jit_trace *t, const tp_op *op, const tp_value *arg)
     if (!choose(t, op, arg, &w))
         return NULL;
     for (int i = 0; i < w.op->arg_count; i++) {
-        tp_value v = w.swap ? arg[1 - i] : i < op->arg_count ? arg[i] : w.op->arg[i].fallback;
+        tp_value v = w.swap ? arg[1 - i] : i < op->arg_count ? arg[i] : tp_arg_default(&w.op->arg[i]);
         if (op->kind == TP_LIKE_FACTORY && tp_is_none(v))
             v = where_made(op, i);
         tp_node *n = argument_node(t, &w.op->arg[i], v);

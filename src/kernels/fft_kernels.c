@@ -3,7 +3,11 @@
 
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
+#ifdef TP_SMALL
+#define INLINE static void
+#else
 #define INLINE static inline __attribute__((always_inline)) void
+#endif
 
 #define T float
 #define PLACE int32_t

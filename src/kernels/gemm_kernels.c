@@ -8,7 +8,11 @@
 
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
+#ifdef TP_SMALL                 /* the plain set of a processor that has others: its text is not repeated for each shape */
+#define INLINE static
+#else
 #define INLINE static inline __attribute__((always_inline))
+#endif
 enum { SQUARE_ROWS = TP_SQUARE_ROWS };
 
 #if TP_VECTOR == 64

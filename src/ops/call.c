@@ -8,6 +8,6 @@ bool tp_call1(const tp_op *op, size_t count, const tp_value *arg, tp_value *resu
     tp_value full[64];
     memcpy(full, arg, count * sizeof *arg);
     for (size_t i = count; i < op->arg_count; i++)
-        full[i] = op->arg[i].has_default ? op->arg[i].fallback : tp_none();
+        full[i] = tp_arg_default(&op->arg[i]);
     return tp_call(op, full, result);
 }

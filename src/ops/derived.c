@@ -37,7 +37,7 @@ static bool call_cast(tp_value v, tp_dtype dtype, tp_value *out)
         const tp_op *op = &tp_op__to_copy;
         tp_value arg[MOST_ARGS];
         for (int i = 0; i < op->arg_count; i++)
-            arg[i] = op->arg[i].fallback;
+            arg[i] = tp_arg_default(&op->arg[i]);
         arg[0] = v;
         arg[tp_op_arg_index(op, "dtype")] = tp_of_dtype(dtype);
         *out = tp_none();
@@ -56,7 +56,7 @@ bool tp_op_can_functionalize(const tp_op *op)
     for (int i = 0; i < op->result_count; i++)
         if (op->result[i].alias)
             return false;
-    return writes && (op->flags & TP_OP_RUNTIME) && !op->of;
+    return writes && (op->flags & TP_OP_RUNTIME) && !op->rare->of;
 }
 
 /* An op that gives nothing gives none first. */
@@ -67,7 +67,7 @@ static int first_written(const tp_op *of)
 
 static bool run_functional(const tp_op *op, const tp_value *arg, tp_value *result)
 {
-    const tp_op *of = op->of;
+    const tp_op *of = op->rare->of;
     tp_value with[MOST_ARGS];
     int next = first_written(of), count = 0;
     bool ok = true;
@@ -112,7 +112,7 @@ static bool shape_functional(const tp_op *of, tp_op *made, tp_arg *arg, tp_arg *
     made->arg_count = of->arg_count;
     made->positional_count = of->positional_count;
     made->result_count = (uint8_t)next;
-    made->run = made->fake = run_functional;
+    made->run = run_functional;
     return true;
 }
 
@@ -130,7 +130,7 @@ static tp_dtype common_with(tp_dtype dtype, const tp_value *arg, int count)
 
 static bool run_out_dtype(const tp_op *op, const tp_value *arg, tp_value *result)
 {
-    const tp_op *of = op->of;
+    const tp_op *of = op->rare->of;
     tp_dtype dtype = (tp_dtype)arg[0].i, common = common_with(dtype, arg + 1, of->arg_count);
     tp_value with[MOST_ARGS], made;
     int count = 0;
@@ -157,7 +157,7 @@ static bool shape_out_dtype(const tp_op *of, tp_op *made, tp_arg *arg, tp_arg *r
     made->arg_count = (uint8_t)(of->arg_count + 1);
     made->positional_count = (uint8_t)(of->positional_count + 1);
     made->result_count = 1;
-    made->run = made->fake = run_out_dtype;
+    made->run = run_out_dtype;
     return true;
 }
 
@@ -184,10 +184,14 @@ const tp_op *tp_op_derive(tp_derivation how, const tp_op *of)
 {
     char overload[128];
     tp_arg arg[MOST_ARGS], result[MOST_ARGS];
-    tp_op made = { .space = "higher_order", .name = tp_derivations[how].name, .overload = overload_of(of, overload), .schema = of->schema,
-                   .arg = arg, .result = result, .kind = TP_LIKE_OPAQUE, .derivation = (uint8_t)how, .of = of };
+    tp_rare rare = { .of = of, .derivation = (uint8_t)how };
+    tp_op made = { .space = "higher_order", .name = tp_derivations[how].name, .overload = overload_of(of, overload), .signature = of->signature,
+                   .arg = arg, .result = result, .kind = TP_LIKE_OPAQUE, .work = &tp_no_work, .gradient = &tp_no_gradient, .rare = &rare };
     const tp_op *known = tp_op_derived(how, of);
     if (known)
         return known;
-    return tp_derivations[how].shape(of, &made, arg, result) ? tp_op_assemble(&made) : NULL;
+    if (!tp_derivations[how].shape(of, &made, arg, result))
+        return NULL;
+    rare.fake = made.run;
+    return tp_op_assemble(&made);
 }

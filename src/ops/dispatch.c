@@ -140,7 +140,7 @@ static bool is_long(const tp_op *op, int64_t elements)
 {
     const tp_op *base = op->base ? op->base : op;
     return elements > (op->kind == TP_LIKE_CONTRACTION ? 1 << 14 : 1 << 16) && tp_the_runtime.python.release_gil &&
-           (base->kernel || base->pointwise || base->reducing) && !(op->flags & TP_OP_RUNTIME) &&
+           (base->work->kernel || base->pointwise || base->work->reducing) && !(op->flags & TP_OP_RUNTIME) &&
            tp_the_runtime.python.may_touch();
 }
 

@@ -74,7 +74,8 @@ static bool set(stage *s)
     s->arg[0] = (tp_arg){ .name = "a", .type = TP_TYPE_TENSOR };
     s->arg[1] = (tp_arg){ .name = "more", .type = TP_TYPE_TENSOR, .list = true };
     s->leaf = (tp_op){ .space = "tested", .name = "leaf", .overload = "", .arg = s->arg, .arg_count = 2, .result_count = 1,
-                       .kind = TP_LIKE_OPAQUE, .flags = TP_OP_RUNTIME, .run = run_leaf };
+                       .kind = TP_LIKE_OPAQUE, .flags = TP_OP_RUNTIME, .run = run_leaf, .work = &tp_no_work, .gradient = &tp_no_gradient,
+                       .rare = &tp_no_rare };
     s->other = s->opening = s->failing = s->leaf;
     s->opening.run = s->opening.open = run_opening;
     s->failing.run = run_failing;

@@ -40,12 +40,12 @@ static bool number_at(tp_value tensor, uint32_t k, tp_value *out)
 
 static bool call_one(const tp_op *op, const tp_value *arg, uint32_t k, tp_value *made)
 {
-    const tp_op *other = op->same_as;
+    const tp_op *other = op->rare->same_as;
     tp_value given[64], number = tp_none();
     for (int i = 0; i < other->arg_count; i++) {
-        int from = op->each[i];
+        int from = op->rare->each[i];
         if (from < 0)
-            given[i] = other->arg[i].has_default ? other->arg[i].fallback : tp_none();
+            given[i] = tp_arg_default(&other->arg[i]);
         else if (op->arg[from].list)
             given[i] = arg[from].list->item[k];
         else if (other->arg[i].type != TP_TYPE_SCALAR || arg[from].tag != TP_TENSOR)
@@ -63,10 +63,10 @@ static bool call_one(const tp_op *op, const tp_value *arg, uint32_t k, tp_value 
 bool tp_open_each(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     uint32_t count = 0;
-    if ((op->check && !op->check(arg)) || !same_length(op, arg, &count))
+    if ((op->work->check && !op->work->check(arg)) || !same_length(op, arg, &count))
         return false;
     const tp_list *into = op->variant == TP_OUT ? arg[op->arg_count - 1].list : NULL;
-    if (op->variant == TP_INPLACE && op->same_as->variant != TP_INPLACE)
+    if (op->variant == TP_INPLACE && op->rare->same_as->variant != TP_INPLACE)
         into = arg[0].list;
     tp_list *all = tp_list_new(count);
     bool ok = all;

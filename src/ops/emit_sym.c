@@ -1,4 +1,5 @@
 /* emit_sym.c - the words of the op language on symbolic sizes. Questions about sizes become guards. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/runtime.h"
@@ -419,4 +420,32 @@ void tp_sym_geometry_strides(tp_sym_geometry *g, const tp_syms *strides, bool *b
         return;
     }
     memcpy(g->stride, strides->item, (size_t)g->ndim * sizeof *g->stride);
+}
+
+/* ---- ops that are seldom called ---- */
+bool tp_infer_seldom(const tp_op *op, const tp_value *arg, tp_geometry *out)
+{
+    tp_sym_geometry made[16];
+    bool bad = false;
+    assert(op->result_count <= TP_COUNT(made));
+    for (int i = 0; i < op->result_count; i++)
+        made[i].unknown = made[i].absent = false;
+    if (!op->work->infer_sym(op, arg, made))
+        return false;
+    for (int i = 0; i < op->result_count; i++) {
+        const tp_sym_geometry *from = &made[i];
+        out[i].absent = from->absent;
+        out[i].unknown = false;
+        if (from->absent)
+            continue;
+        out[i].dtype = from->dtype;
+        out[i].ndim = from->ndim;
+        out[i].device = from->device;
+        out[i].offset = tp_sym_fixed(from->offset, &bad);
+        for (int d = 0; d < from->ndim; d++) {
+            out[i].size[d] = tp_sym_fixed(from->size[d], &bad);
+            out[i].stride[d] = tp_sym_fixed(from->stride[d], &bad);
+        }
+    }
+    return !bad;
 }

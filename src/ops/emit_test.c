@@ -93,15 +93,15 @@ TP_TEST(backward_formulas)
     tp_value x = floats(&s, 1, (int64_t[]){ 2 }, (float[]){ 3, 5 }), y = floats(&s, 1, (int64_t[]){ 2 }, (float[]){ 2, 4 });
     tp_value g = floats(&s, 1, (int64_t[]){ 2 }, (float[]){ 1, 10 }), grad[2] = { { 0 } };
     TP_NEED(!s.failed);
-    TP_EXPECT(tp_op_mul_Tensor.save_count == 2 && tp_op_mul_Tensor.differentiable == 3);
+    TP_EXPECT(tp_op_mul_Tensor.gradient->save_count == 2 && tp_op_mul_Tensor.differentiable == 3);
     /* Saved values stand in the order of their names: other, self. */
     tp_backward b = { .op = &tp_op_mul_Tensor, .saved = (tp_value[]){ y, x }, .g = &g, .wanted = 1, .grad = grad };
-    TP_NEED(tp_op_mul_Tensor.backward(&b));
+    TP_NEED(tp_op_mul_Tensor.gradient->backward(&b));
     TP_EXPECT(at(grad[0], 1) == 40 && grad[1].tag == TP_NONE);
     tp_value_unref(grad[0]);
     grad[0] = tp_none();
     b.wanted = 3;
-    TP_NEED(tp_op_mul_Tensor.backward(&b));
+    TP_NEED(tp_op_mul_Tensor.gradient->backward(&b));
     TP_EXPECT(at(grad[0], 0) == 2 && at(grad[1], 0) == 3);
 out:
     tp_values_unref(grad, 2);

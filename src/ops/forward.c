@@ -70,8 +70,8 @@ tp_value tp_save_describe(uint8_t what, tp_value v)
 tp_value tp_scope_saved(tp_scope *s, const tp_op *op, const tp_value *arg, const tp_value *result)
 {
     tp_values all = { 0 };
-    for (int i = 0; i < op->save_count; i++) {
-        const tp_save *save = &op->save[i];
+    for (int i = 0; i < op->gradient->save_count; i++) {
+        const tp_save *save = &op->gradient->save[i];
         tp_values_add(s, &all, save->what == TP_SAVE_ARG ? arg[save->index] : save->what == TP_SAVE_RESULT ? result[save->index]
                                                          : tp_scope_own(s, tp_save_describe(save->what, arg[save->index])));
     }
@@ -82,7 +82,7 @@ tp_value tp_scope_saved(tp_scope *s, const tp_op *op, const tp_value *arg, const
 static void keep_all(tp_scope *s, const tp_op *op, tp_value all, tp_value *out)
 {
     for (int i = 0; i < op->result_count; i++)
-        if (!(op->nondifferentiable_results >> i & 1))
+        if (!(op->gradient->nondifferentiable_results >> i & 1))
             tp_scope_keep(s, &out[i], s->failed ? tp_none() : all.list->item[i]);
 }
 
@@ -157,7 +157,7 @@ static tp_value gradient(tp_scope *s, const tp_op *op, tp_value saved, tp_value 
     for (int k = 0; k < op->result_count; k++)
         all[k] = k ? tp_none() : g;
     tp_backward b = { .op = op, .saved = saved.list->item, .g = all, .wanted = (uint64_t)1 << i, .grad = grad, .zeros = no_zeros };
-    if (!op->backward(&b)) {
+    if (!op->gradient->backward(&b)) {
         s->failed = true;
         return tp_none();
     }
@@ -186,7 +186,7 @@ bool tp_jvp_rows(const tp_op *op, const tp_value *arg, const tp_value *tangent, 
 {
     tp_scope s;
     tp_scope_start(&s);
-    int dim = op->reducing->dim, keep = op->reducing->keepdim;
+    int dim = op->work->reducing->dim, keep = op->work->reducing->keepdim;
     tp_value saved = tp_scope_saved(&s, op, arg, result), one = tp_rule_call(&s, &tp_op_ones_like, 1, result);
     tp_value row = tp_scope_conj(&s, gradient(&s, op, saved, one, 0));
     tp_value part = row.tag == TP_TENSOR ? tp_rule_call(&s, &tp_op_mul_Tensor, 2, (tp_value[]){ row, tangent[0] }) : tp_none();

@@ -20,18 +20,20 @@ typedef enum tp_type {
 
 typedef struct tp_arg {
     const char *name;
+    const tp_value *fallback;   /* the default, NULL: there is none; lists are immortal constants */
     uint8_t type;               /* tp_type */
-    bool    list;               /* T[]; `length` > 0 allows a single T for T[n] */
-    bool    optional;           /* T? or T[]? */
-    bool    items_optional;     /* T?[] */
-    bool    keyword_only;
-    bool    written;            /* alias annotation with '!' */
-    bool    has_default;
     uint8_t alias;              /* letter of the alias set, 0: none */
-    uint8_t length;
-    bool    number_allowed;     /* `numbers`: a Python number may stand in this Tensor slot */
-    tp_value fallback;          /* the default; lists are immortal constants */
+    uint8_t length;             /* of T[n] */
+    bool    list : 1;           /* T[]; `length` > 0 allows a single T for T[n] */
+    bool    optional : 1;       /* T? or T[]? */
+    bool    items_optional : 1; /* T?[] */
+    bool    keyword_only : 1;
+    bool    written : 1;        /* alias annotation with '!' */
+    bool    number_allowed : 1; /* `numbers`: a Python number may stand in this Tensor slot */
 } tp_arg;
+
+/* The default, borrowed; none where there is none. */
+static inline tp_value tp_arg_default(const tp_arg *a) { return a->fallback ? *a->fallback : tp_none(); }
 
 /* ---- what kind of op ---- */
 typedef enum tp_kind {
@@ -172,55 +174,82 @@ typedef enum tp_gives { TP_GIVES_TUPLE, TP_GIVES_LIST, TP_GIVES_ONE } tp_gives;
 
 typedef enum tp_autocast { TP_AUTOCAST_NONE, TP_AUTOCAST_LOWER, TP_AUTOCAST_FP32, TP_AUTOCAST_PROMOTE } tp_autocast;
 
+/* ---- the op ----
+ *
+ * There are thousands of these structs and most columns of most are empty, so columns stand in four: what every op has, and
+ * three parts that variants and neighbours share. An op without a part points to one that is empty: no pointer to a part is
+ * ever NULL. */
+
+/* How it computes; functional, in-place and out forms have the same. */
+typedef struct tp_work {
+    tp_check_fn     *check;                 /* the `check` lines of an element-wise op, may be NULL; others check in infer */
+    tp_infer_fn     *infer;
+    tp_infer_sym_fn *infer_sym;
+    tp_kernel_fn    *kernel;
+    tp_open_fn      *open_traced;           /* tried before `open` while sizes are symbolic or AOT traces */
+    const tp_reducing *reducing;            /* reductions and scans */
+} tp_work;
+
+/* How it is differentiated. */
+typedef struct tp_gradient {
+    const tp_save   *save;
+    uint64_t         nondifferentiable_results;
+    tp_backward_fn  *backward;              /* NULL: not differentiable */
+    const char      *name;                  /* "AddBackward0" */
+    const char      *error;                 /* `grad x = error "…"` */
+    tp_jvp_fn       *jvp;
+    uint8_t          save_count;
+} tp_gradient;
+
+/* What few ops have. */
+typedef struct tp_rare {
+    uint64_t hidden_writes;                 /* arguments written though the schema does not say so */
+    const tp_op *functional_twin;           /* of hidden writers */
+    uint8_t  functional_map[2];             /* hidden writes: see `functional` */
+    const tp_op *same_as;                   /* the op of which this is only another name (`also named`), or which it calls for
+                                               each member of its lists (`each`), may be NULL */
+    const int8_t *each;                     /* `each`: for every argument of same_as, which of ours it is; -1: its default */
+    const tp_graphs *graphs;                /* `graphs`: ops that take functions, else NULL */
+    const tp_op *of;                        /* derived ops (derived.h): the op they call, else NULL */
+    uint8_t  derivation;                    /* tp_derivation, where `of` is set */
+    tp_inverse_fn   *inverse;
+    tp_onnx_fn      *onnx;                  /* NULL: through its tile program or its decomposition */
+    tp_run_fn *autograd;                    /* run-time ops: their own way through autograd, may be NULL */
+    tp_run_fn *fake;                        /* run-time ops: what runs on fake tensors in place of a shape rule, may be NULL */
+    void *user;                             /* run-time ops: what python/ keeps for its kernels, else NULL */
+} tp_rare;
+
+extern const tp_work     tp_no_work;
+extern const tp_gradient tp_no_gradient;
+extern const tp_rare     tp_no_rare;
+
 struct tp_op {
     const char *space, *name, *overload;    /* "aten", "add", "Tensor" ("" for the default overload) */
-    const char *schema;                     /* "aten::add.Tensor(Tensor self, …) -> Tensor" */
+    const char *signature;                  /* "(Tensor self, …) -> Tensor" */
     const tp_arg *arg;
     const tp_arg *result;                   /* types, names and aliases of the results */
     uint8_t  arg_count, positional_count, result_count;
     uint8_t  kind;                          /* tp_kind */
     uint8_t  variant;                       /* tp_variant */
     uint8_t  autocast;                      /* tp_autocast */
-    uint8_t  save_count;
-    uint8_t  functional_map[2];             /* hidden writes: see `functional` */
     uint8_t  try_count;
-    uint8_t  derivation;                    /* tp_derivation, where `of` is set */
     uint32_t flags;                         /* TP_OP_… */
     uint32_t layers;                        /* layers that see every call of this op: grad for views and writers */
     uint64_t differentiable;                /* arguments that get a gradient */
-    uint64_t nondifferentiable_results;
-    uint64_t hidden_writes;                 /* arguments written though the schema does not say so */
     const tp_op *base;                      /* the op this one is a variant of; NULL: itself is the base */
     const tp_op *inplace, *out, *functional;    /* its variants, may be NULL */
-    const tp_op *functional_twin;           /* of hidden writers */
-    const tp_op *same_as;                   /* the op of which this is only another name (`also named`), or which it calls for
-                                               each member of its lists (`each`), may be NULL */
-    const int8_t *each;                     /* `each`: for every argument of same_as, which of ours it is; -1: its default */
-    const tp_graphs *graphs;                /* `graphs`: ops that take functions, else NULL */
-    const tp_op *of;                        /* derived ops (derived.h): the op they call, else NULL */
+    tp_run_fn          *run;                /* how the kind runs it; never NULL */
     const tp_pointwise *pointwise;          /* element-wise ops */
-    const tp_reducing  *reducing;           /* reductions and scans */
-    tp_check_fn     *check;                 /* the `check` lines of an element-wise op, may be NULL; others check in infer */
-    tp_infer_fn     *infer;
-    tp_infer_sym_fn *infer_sym;
-    tp_kernel_fn    *kernel;
-    tp_run_fn       *run;                   /* how the kind runs it; never NULL */
-    tp_open_fn      *open;                  /* decomposition, may be NULL */
-    tp_open_fn      *open_traced;           /* tried first while sizes are symbolic or AOT traces */
-    const tp_save   *save;
-    tp_backward_fn  *backward;              /* NULL: not differentiable */
-    const char      *backward_name;         /* "AddBackward0" */
-    const char      *backward_error;        /* `grad x = error "…"` */
-    tp_jvp_fn       *jvp;
-    tp_vmap_fn      *vmap;
-    tp_inverse_fn   *inverse;
-    tp_onnx_fn      *onnx;                  /* NULL: through its tile program or its decomposition */
-    tp_run_fn *autograd;                    /* run-time ops: their own way through autograd, may be NULL */
-    tp_run_fn *fake;                        /* run-time ops: what runs on fake tensors in place of a shape rule, may be NULL */
-    void *user;                             /* run-time ops: what python/ keeps for its kernels, else NULL */
+    tp_open_fn         *open;               /* decomposition, may be NULL */
+    tp_vmap_fn         *vmap;
+    const tp_work      *work;
+    const tp_gradient  *gradient;
+    const tp_rare      *rare;
     const struct tp_try *tries;             /* sample rows */
 };
 
+/* "aten::add.Tensor(Tensor self, …) -> Tensor" */
+TP_API void tp_op_schema(const tp_op *op, tp_text *out);
 /* "aten::add.Tensor", for messages. The buffer is the caller's. */
 TP_API const char *tp_op_full_name(const tp_op *op, char out[128]);
 TP_API void *tp_fail_op(tp_err kind, const tp_op *op);     /* the errors whose text is the name of an op */
@@ -234,6 +263,7 @@ TP_API size_t tp_op_overloads(const char *space, const char *name, const tp_op *
 TP_API void tp_op_each(bool (*visit)(const tp_op *op, void *user), void *user);
 /* Parses a schema and adds a run-time op. `layers` and functions are filled by the caller through the result. */
 TP_API TP_CHECK tp_op *tp_op_define(const char *space, const char *schema);
+TP_API tp_rare *tp_op_rare(tp_op *op);      /* of a run-time op, to be filled */
 TP_API void tp_op_undefine(tp_op *op);      /* when its Library dies; ops derived from it go with it */
 
 #endif

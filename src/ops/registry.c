@@ -80,8 +80,17 @@ void tp_op_each(bool (*visit)(const tp_op *op, void *user), void *user)
         if (!visit(tp_op_table[i], user))
             return;
     for (size_t i = 0; registry() && i < registry()->added.count; i++)
-        if (!registry()->added.item[i]->of && !visit(registry()->added.item[i], user))
+        if (!registry()->added.item[i]->rare->of && !visit(registry()->added.item[i], user))
             return;
+}
+
+const tp_work     tp_no_work;
+const tp_gradient tp_no_gradient;
+const tp_rare     tp_no_rare;
+
+void tp_op_schema(const tp_op *op, tp_text *out)
+{
+    tp_text_add(out, "%s::%s%s%s%s", op->space, op->name, *op->overload ? "." : "", op->overload, op->signature);
 }
 
 const char *tp_op_full_name(const tp_op *op, char out[128])

@@ -418,7 +418,7 @@ static void fill_geometry(const plan *p, tp_geometry *out)
 static bool checked(const tp_op *op, const tp_value *arg)
 {
     const tp_op *base = op->base ? op->base : op;
-    return !base->check || base->check(arg);
+    return !base->work->check || base->work->check(arg);
 }
 
 bool tp_infer_pointwise(const tp_op *op, const tp_value *arg, tp_geometry *out)

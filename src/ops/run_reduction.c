@@ -136,7 +136,7 @@ static bool is_variance(tp_reduction r)
 
 static bool fill_reduction(const tp_op *op, const tp_value *arg, tp_tensor **out)
 {
-    const tp_reducing *r = op->reducing;
+    const tp_reducing *r = op->work->reducing;
     const tp_tensor *self = arg[0].tensor;
     uint64_t mask;
     if (!dims_of(self, r->dim < 0 ? tp_none() : arg[r->dim], &mask))
@@ -166,7 +166,7 @@ static bool fill_reduction(const tp_op *op, const tp_value *arg, tp_tensor **out
 
 static bool fill_scan(const tp_op *op, const tp_value *arg, tp_tensor **out)
 {
-    const tp_reducing *r = op->reducing;
+    const tp_reducing *r = op->work->reducing;
     const tp_tensor *self = arg[0].tensor;
     uint64_t mask;
     if (!dims_of(self, arg[r->dim], &mask))

@@ -43,7 +43,7 @@ static bool infer(const tp_op *op, const tp_value *arg, tp_geometry *g)
 {
     for (int i = 0; i < op->result_count; i++)
         g[i].unknown = g[i].absent = false;
-    return op->infer(op, arg, g);
+    return op->work->infer(op, arg, g);
 }
 
 static bool same_sizes(const tp_tensor *t, const tp_geometry *g)
@@ -160,7 +160,7 @@ bool tp_run_results(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_v
 
 static bool call_kernel(const tp_op *op, const tp_value *arg, tp_tensor **out)
 {
-    return op->kernel(arg, out);
+    return op->work->kernel(arg, out);
 }
 
 bool tp_run_kernel(const tp_op *op, const tp_value *arg, tp_value *result)
@@ -172,7 +172,7 @@ bool tp_run_metadata(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_geometry g[MOST_RESULTS];
     tp_tensor *out[MOST_RESULTS] = { arg[0].tensor };
-    if ((op->infer && !op->infer(op, arg, g)) || !op->kernel(arg, out))
+    if ((op->work->infer && !op->work->infer(op, arg, g)) || !op->work->kernel(arg, out))
         return false;
     if (op->result_count)               /* a step of an optimiser writes lists and gives nothing back */
         *result = tp_of_tensor(tp_tensor_ref(arg[0].tensor));
@@ -184,9 +184,9 @@ static tp_tensor *copy_to_write(const tp_op *base, const tp_value *arg)
 {
     const tp_tensor *self = arg[0].tensor;
     tp_geometry g[MOST_RESULTS];
-    if (!base->kernel || !base->infer)
+    if (!base->work->kernel || !base->work->infer)
         return tp_clone(self, TP_FORMAT_PRESERVE);
-    if (!base->infer(base, arg, g))
+    if (!base->work->infer(base, arg, g))
         return NULL;
     tp_tensor *work = tp_tensor_new_on(self->device, (tp_dtype)self->dtype, self->ndim, self->size, g[0].stride);
     if (work && self->device.type == TP_CPU)
@@ -221,7 +221,7 @@ static bool run_view_inplace(const tp_op *op, const tp_value *arg, tp_value *res
 {
     tp_geometry g;
     tp_tensor *self = arg[0].tensor;
-    if (!tp_check_inference(self) || !op->base->infer(op->base, arg, &g))
+    if (!tp_check_inference(self) || !op->base->work->infer(op->base, arg, &g))
         return false;
     tp_tensor *view = tp_tensor_view_as(self, &g);      /* checks that it stays inside the storage */
     if (!view || !tp_tensor_set_geometry(self, g.ndim, g.size, g.stride, g.offset)) {
@@ -239,7 +239,7 @@ bool tp_run_view(const tp_op *op, const tp_value *arg, tp_value *result)
     const tp_tensor *self = arg[0].tensor;
     if (op->variant == TP_INPLACE)
         return run_view_inplace(op, arg, result);
-    if (!op->infer(op, arg, &g))
+    if (!op->work->infer(op, arg, &g))
         return false;
     tp_tensor *view = tp_tensor_view_as(self, &g);
     if (!view)
@@ -269,7 +269,7 @@ bool tp_run_open(const tp_op *op, const tp_value *arg, tp_value *result)
 
 bool tp_open_named(const tp_op *op, const tp_value *arg, tp_value *result)
 {
-    return tp_call(op->same_as, arg, result);
+    return tp_call(op->rare->same_as, arg, result);
 }
 
 /* ---- tensors without memory ---- */
@@ -284,7 +284,7 @@ static bool meta_fill(const tp_op *op, const tp_value *arg, tp_tensor **out)
     char name[128];
     for (int i = 0; i < op->result_count; i++)
         if (out[i] && out[i]->device.type != TP_META)       /* zeros_like(x, device = cpu) asks for sizes alone */
-            return op->kind == TP_LIKE_FACTORY && op->kernel ? op->kernel(arg, out) : no_data();
+            return op->kind == TP_LIKE_FACTORY && op->work->kernel ? op->work->kernel(arg, out) : no_data();
         else if (!out[i] && (op->flags & TP_OP_SYNC))
             return tp_fail(TP_ERR_UNIMPLEMENTED, "%s: the size of its result depends on data, which a meta tensor does not have", tp_op_full_name(op, name));
     return true;
@@ -312,16 +312,16 @@ bool tp_run_meta(const tp_op *op, const tp_value *arg, tp_value *result)
     if (op->variant == TP_INPLACE && base->kind == TP_LIKE_VIEW)
         return run_view_inplace(op, arg, result);
     if (op->variant == TP_INPLACE) {
-        if (base->infer && base->variant != TP_INPLACE && !base->infer(base, arg, g))
+        if (base->work->infer && base->variant != TP_INPLACE && !base->work->infer(base, arg, g))
             return false;
         *result = tp_of_tensor(tp_tensor_ref(arg[0].tensor));
         return true;
     }
-    if (!base->infer)
+    if (!base->work->infer)
         return op->run(op, arg, result);
     if (op->variant == TP_OUT) {
         int first = op->arg_count - base->result_count;
-        if (!base->infer(base, arg, g))
+        if (!base->work->infer(base, arg, g))
             return false;
         for (int i = 0; i < base->result_count; i++)
             if (!prepare_out(arg[first + i].tensor, &g[i]))

@@ -16,6 +16,7 @@ enum { MOST_ARGS = 64 };
 
 typedef struct runtime_op {
     tp_op    op;
+    tp_rare  rare;
     tp_arena arena;
 } runtime_op;
 
@@ -188,15 +189,15 @@ static bool literal(reader *r, const tp_arg *a, tp_value *out)
 /* The default of an argument: one number for a T[n] stands for n of them. */
 static bool fallback(reader *r, tp_arg *a)
 {
-    tp_value item[UINT8_MAX];
-    if (!literal(r, a, &a->fallback))
+    tp_value item[UINT8_MAX], *made = tp_arena_take(r->arena, sizeof *made);
+    if (!made || !literal(r, a, made))
         return false;
-    a->has_default = true;
-    if (!a->length || !tp_is_number(a->fallback))
+    a->fallback = made;
+    if (!a->length || !tp_is_number(*made))
         return true;
     for (int i = 0; i < a->length; i++)
-        item[i] = a->fallback;
-    return list_in(r->arena, item, a->length, &a->fallback);
+        item[i] = *made;
+    return list_in(r->arena, item, a->length, made);
 }
 
 /* A name was expected: either there is none, or no memory for it. */
@@ -291,15 +292,13 @@ static bool fill(runtime_op *made, const char *space, const char *schema)
     op->overload = *r.at == '.' ? (r.at++, name(&r)) : "";
     if (!op->name || !op->overload || !op->space)
         return no_name(&r, "the name of an op");
+    const char *signature = r.at;
     if (!arguments(&r) || !results(&r))
         return false;
     spaces(&r);
     if (*r.at)
         return bad(&r, "the end");
-    tp_text full = { 0 };
-    tp_text_add(&full, "%s::%s", op->space, spaced ? strstr(schema, "::") + 2 : schema);
-    op->schema = full.failed ? NULL : tp_text_in(arena, tp_text_read(&full), full.length);
-    tp_text_fini(&full);
+    op->signature = tp_text_in(arena, signature, strlen(signature));
     op->arg = kept(arena, r.arg, r.arg_count);
     op->result = kept(arena, r.result, r.result_count);
     op->arg_count = (uint8_t)r.arg_count;
@@ -308,10 +307,13 @@ static bool fill(runtime_op *made, const char *space, const char *schema)
     op->kind = TP_LIKE_OPAQUE;
     op->flags = TP_OP_RUNTIME;
     op->run = no_kernel;
+    op->work = &tp_no_work;
+    op->gradient = &tp_no_gradient;
+    op->rare = &made->rare;
     for (int i = 0; i < r.arg_count; i++)
         if (r.arg[i].written)
             op->layers |= TP_LAYER_BIT(TP_LAYER_GRAD);
-    return op->schema && op->arg && op->result;
+    return op->signature && op->arg && op->result;
 }
 
 static void drop(runtime_op *made)
@@ -349,6 +351,8 @@ tp_op *tp_op_assemble(const tp_op *from)
         return NULL;
     tp_op *op = &made->op;
     *op = *from;
+    made->rare = *from->rare;
+    op->rare = &made->rare;
     op->overload = tp_text_in(&made->arena, from->overload, strlen(from->overload));
     op->arg = kept(&made->arena, from->arg, from->arg_count);
     op->result = kept(&made->arena, from->result, from->result_count);
@@ -359,9 +363,14 @@ tp_op *tp_op_assemble(const tp_op *from)
     return NULL;
 }
 
+tp_rare *tp_op_rare(tp_op *op)
+{
+    return &((runtime_op *)(void *)op)->rare;
+}
+
 void tp_op_undefine(tp_op *op)
 {
-    for (int how = 0; !op->of && how < TP_DERIVATION_COUNT; how++) {
+    for (int how = 0; !op->rare->of && how < TP_DERIVATION_COUNT; how++) {
         tp_op *derived = (tp_op *)tp_op_derived((tp_derivation)how, op);
         if (derived)
             tp_op_undefine(derived);

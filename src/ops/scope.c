@@ -1,6 +1,7 @@
 /* scope.c - temporaries of formulas over tensors, and the openings that need no formula. */
 #include "ops/scope.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -82,7 +83,7 @@ tp_value tp_rule_call(tp_scope *s, const tp_op *op, size_t count, const tp_value
         return tp_none();
     memcpy(full, arg, count * sizeof *arg);
     for (size_t i = count; i < op->arg_count; i++)
-        full[i] = op->arg[i].has_default ? op->arg[i].fallback : tp_none();
+        full[i] = tp_arg_default(&op->arg[i]);
     return tp_scope_call(s, op, full);
 }
 
@@ -104,6 +105,41 @@ tp_value tp_scope_call_all(tp_scope *s, const tp_op *op, const tp_value *arg)
     }
     memcpy(l->item, result, op->result_count * sizeof *result);
     return tp_scope_own(s, tp_of_list(l));
+}
+
+const tp_value tp_value_none = { .tag = TP_NONE }, tp_value_true = { .tag = TP_BOOL, .i = true }, tp_value_false = { .tag = TP_BOOL, .i = false };
+const tp_value tp_value_0 = { .tag = TP_INT, .i = 0 }, tp_value_1 = { .tag = TP_INT, .i = 1 }, tp_value_minus_1 = { .tag = TP_INT, .i = -1 };
+
+static void gather(const tp_op *op, va_list from, tp_value *full)
+{
+    for (int i = 0; i < op->arg_count; i++) {
+        const tp_value *given = va_arg(from, const tp_value *);
+        full[i] = given ? *given : tp_arg_default(&op->arg[i]);
+    }
+}
+
+tp_value tp_scope_on(tp_scope *s, const tp_op *op, ...)
+{
+    tp_value full[64];
+    va_list from;
+    if (s->failed)
+        return tp_none();
+    va_start(from, op);
+    gather(op, from, full);
+    va_end(from);
+    return tp_scope_call(s, op, full);
+}
+
+tp_value tp_scope_all_on(tp_scope *s, const tp_op *op, ...)
+{
+    tp_value full[64];
+    va_list from;
+    if (s->failed)
+        return tp_none();
+    va_start(from, op);
+    gather(op, from, full);
+    va_end(from);
+    return tp_scope_call_all(s, op, full);
 }
 
 tp_value tp_scope_fail(tp_scope *s, tp_err kind, const char *text)
@@ -232,7 +268,7 @@ tp_syms tp_scope_result_strides(tp_scope *s, const tp_op *op, const tp_value *ar
     tp_syms l;
     tp_sym_geometry g;
     l.count = 0;
-    if (!s->failed && !op->infer_sym(op, arg, &g))
+    if (!s->failed && !op->work->infer_sym(op, arg, &g))
         s->failed = true;
     for (int i = 0; !s->failed && i < g.ndim; i++)
         tp_syms_add(&l, g.stride[i]);

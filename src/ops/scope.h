@@ -2,8 +2,8 @@
  *
  *     tp_scope s;
  *     tp_scope_start(&s);
- *     tp_value e = tp_scope_call(&s, &tp_op_exp, (tp_value[]){ x });
- *     tp_value d = tp_scope_call(&s, &tp_op_mul_Tensor, (tp_value[]){ g, e });
+ *     tp_value e = tp_scope_on(&s, &tp_op_exp, &x);
+ *     tp_value d = tp_scope_on(&s, &tp_op_mul_Tensor, &g, &e);
  *     tp_scope_keep(&s, &result[0], d);
  *     return tp_scope_end(&s);
  *
@@ -35,6 +35,13 @@ static inline void tp_scope_start(tp_scope *s)
 
 /* Calls an op; the first result (none when it has none), borrowed from the scope. `arg` must have op->arg_count values. */
 tp_value tp_scope_call(tp_scope *s, const tp_op *op, const tp_value *arg);
+/* The same with the address of each argument in its place, TP_DEFAULT for the schema's default: what generated code says, for
+ * it is half as long. */
+tp_value tp_scope_on(tp_scope *s, const tp_op *op, ...);
+tp_value tp_scope_all_on(tp_scope *s, const tp_op *op, ...);    /* all results, as a list that the scope owns */
+#define TP_DEFAULT ((const tp_value *)NULL)
+__attribute__((visibility("hidden"))) extern const tp_value tp_value_none, tp_value_true, tp_value_false, tp_value_0, tp_value_1,
+    tp_value_minus_1;
 tp_tensor *tp_scope_tensor(tp_scope *s, const tp_op *op, const tp_value *arg);
 /* The same from the first `count` arguments; the rest are the schema's defaults. What CALL of rules/rules.h stands for. */
 tp_value tp_rule_call(tp_scope *s, const tp_op *op, size_t count, const tp_value *arg);
@@ -104,7 +111,7 @@ bool tp_jvp_diagonal(const tp_op *op, const tp_value *arg, const tp_value *tange
 bool tp_jvp_rows(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out);
 /* The result does not depend on what is differentiated. */
 bool tp_jvp_zero(const tp_op *op, const tp_value *arg, const tp_value *tangent, const tp_value *result, tp_value *out);
-/* What op->save lists of a finished call: the scope's. */
+/* What op->gradient->save lists of a finished call: the scope's. */
 tp_value tp_scope_saved(tp_scope *s, const tp_op *op, const tp_value *arg, const tp_value *result);
 
 #endif

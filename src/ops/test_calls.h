@@ -69,7 +69,7 @@ static inline const tp_op *test_arguments(const char *name, size_t count, const 
     const tp_op *op = test_op(name);
     memcpy(arg, given, count * sizeof *given);
     for (size_t i = count; i < op->arg_count; i++)
-        arg[i] = op->arg[i].has_default ? op->arg[i].fallback : tp_none();
+        arg[i] = tp_arg_default(&op->arg[i]);
     return op;
 }
 

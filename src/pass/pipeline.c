@@ -32,7 +32,7 @@ const char *tp_stage_fault(const tp_node *n, tp_stage stage)
     for (int i = 0; i < n->target.op->arg_count; i++)
         if (n->target.op->arg[i].written)
             return "it writes into an argument";
-    return n->target.op->hidden_writes ? "it writes into an argument" : NULL;
+    return n->target.op->rare->hidden_writes ? "it writes into an argument" : NULL;
 }
 
 bool tp_stage_verify(const tp_graph *g, tp_stage stage)

@@ -118,7 +118,7 @@ static int visit_node(tp_grad_node *n, visitproc visit, void *arg)
     stop = stop ? stop : visit_hooks(n->pre_hooks, visit, arg);
     stop = stop ? stop : visit_hooks(n->post_hooks, visit, arg);
     if (!stop && n->kind == &tp_op_node_kind)
-        stop = face_traverse_saved(((tp_op_node *)n)->saved, ((tp_op_node *)n)->op->save_count, visit, arg);
+        stop = face_traverse_saved(((tp_op_node *)n)->saved, ((tp_op_node *)n)->op->gradient->save_count, visit, arg);
     return stop ? stop : face_function_traverse(n, visit, arg);
 }
 
@@ -205,8 +205,8 @@ static PyObject *node_variable(PyObject *self)
 static PyObject *saved_value(PyObject *self, const char *name)
 {
     tp_op_node *n = (tp_op_node *)face_node_of(self);
-    for (int i = 0; i < n->op->save_count; i++) {
-        const tp_save *s = &n->op->save[i];
+    for (int i = 0; i < n->op->gradient->save_count; i++) {
+        const tp_save *s = &n->op->gradient->save[i];
         const char *called = s->what == TP_SAVE_RESULT ? (n->op->result[s->index].name && *n->op->result[s->index].name
                                                           ? n->op->result[s->index].name : "result")
                                                        : n->op->arg[s->index].name;

@@ -122,7 +122,7 @@ static PyObject *run_out(op_set *set, const signature *s, call_frame *f, PyObjec
             continue;
         }
         if (!(a->written && a->keyword_only)) {
-            arg[i] = a->fallback;
+            arg[i] = tp_arg_default(a);
             continue;
         }
         if (several && a->list) {
@@ -203,7 +203,7 @@ static PyObject *overridden_call(op_set *set, call_frame *f, PyObject *self, PyO
 /* `_foreach_add_(list, …)` gives back the very list it was called with; as an op it gives nothing. */
 static PyObject *written_list(PyObject *taken, const tp_op *op, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
 {
-    if (taken != Py_None || !op->each || op->variant != TP_INPLACE)
+    if (taken != Py_None || !op->rare->each || op->variant != TP_INPLACE)
         return taken;
     PyObject *given = count ? args[0] : NULL;
     for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++)
@@ -296,7 +296,7 @@ static PyObject *set_doc(PyObject *self, void *unused)
     size_t count = tp_op_overloads("aten", ((op_set *)self)->name, &all);
     PyObject *text = PyUnicode_FromString("");
     for (size_t i = 0; text && i < count; i++)
-        PyUnicode_AppendAndDel(&text, PyUnicode_FromFormat("%s\n", all[i]->schema));
+        PyUnicode_AppendAndDel(&text, face_schema(all[i], "\n"));
     return text;
 }
 
@@ -397,7 +397,7 @@ static bool add_function(visit_state *v, const tp_op *op, uint8_t which)
     op_set *set = new_set(face.op_function, op->name, which);
     if (!set)
         return false;
-    set->definition = (PyMethodDef){ op->name, (PyCFunction)(void (*)(void))function_call, METH_FASTCALL | METH_KEYWORDS, op->schema };
+    set->definition = (PyMethodDef){ op->name, (PyCFunction)(void (*)(void))function_call, METH_FASTCALL | METH_KEYWORDS, op->signature };
     PyObject *callable = PyCFunction_NewEx(&set->definition, (PyObject *)set, v->name[place]);
     set->callable = callable;
     bool ok = callable && PyDict_SetItem(sets, set->text, (PyObject *)set) == 0 &&

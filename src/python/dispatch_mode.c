@@ -26,13 +26,13 @@ bool face_show_args(const tp_op *op, const tp_value *arg, PyObject **args, PyObj
         positional++;
     for (shown = positional; shown > 0; shown--) {
         const tp_arg *a = &op->arg[shown - 1];
-        if (!a->has_default || !tp_value_equal(a->fallback, arg[shown - 1]))
+        if (!a->fallback || !tp_value_equal(*a->fallback, arg[shown - 1]))
             break;
     }
     *args = boxed_args(op, arg, 0, shown);
     *kwargs = *args ? PyDict_New() : NULL;
     for (int i = positional; *kwargs && i < op->arg_count; i++) {
-        if (op->arg[i].has_default && tp_value_equal(op->arg[i].fallback, arg[i]))
+        if (op->arg[i].fallback && tp_value_equal(*op->arg[i].fallback, arg[i]))
             continue;
         PyObject *item = face_from_value(tp_value_ref(arg[i]));
         if (!item || PyDict_SetItemString(*kwargs, op->arg[i].name, item) < 0)
@@ -191,7 +191,7 @@ static PyObject *ask_everybody(const tp_op *op, PyObject *args, PyObject *kwargs
 /* What Python calls meets every layer again but the ones above this, which have had the op. */
 static bool dispatch_call(const tp_op *op, const tp_value *arg, tp_value *result)
 {
-    if (op->graphs)             /* what its functions call is seen */
+    if (op->rare->graphs)             /* what its functions call is seen */
         return tp_call_past(TP_LAYER_DISPATCH, op, arg, result);
     if (!(tp_self.active & TP_LAYER_BIT(TP_LAYER_DISPATCH)) && tp_record_holds(op, arg, NULL))     /* the recorder comes first, then the class */
         return tp_call_below(TP_LAYER_DISPATCH, op, arg, result);

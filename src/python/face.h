@@ -317,6 +317,7 @@ bool face_module_call_init(PyObject *module);          /* module_call.c */
 bool face_module_tree_init(PyObject *module);          /* module_tree.c */
 bool face_optimizer_init(PyObject *module);            /* optimizer_step.c */
 bool face_autocast_init(PyObject *module);             /* autocast.c */
+PyObject *face_schema(const tp_op *op, const char *after);  /* "aten::add.Tensor(Tensor self, …) -> Tensor", and what follows */
 PyObject *face_overload(const tp_op *op);           /* the OpOverload of an op, one object while it lives */
 void face_forget_overload(const tp_op *op);         /* the op dies */
 const tp_op *face_overload_op(PyObject *o);         /* NULL: not an OpOverload */

@@ -152,8 +152,8 @@ static bool operands(PyObject *given, tp_value *out)
 
 static bool is_function(const tp_op *op, int arg)
 {
-    for (int i = 0; i < op->graphs->count; i++)
-        if (op->graphs->item[i].arg == arg)
+    for (int i = 0; i < op->rare->graphs->count; i++)
+        if (op->rare->graphs->item[i].arg == arg)
             return true;
     return false;
 }
@@ -163,8 +163,8 @@ static PyObject *nested(const tp_op *op, const tp_value *value, tp_value taken)
 {
     uint32_t count = tp_length(taken);
     PyObject *flat = face_from_value(taken), *made = NULL;
-    for (int i = op->graphs->count; flat && !made && i-- > 0;) {
-        PyObject *spec = ((function *)(void *)value[op->graphs->item[i].arg].handle)->spec;
+    for (int i = op->rare->graphs->count; flat && !made && i-- > 0;) {
+        PyObject *spec = ((function *)(void *)value[op->rare->graphs->item[i].arg].handle)->spec;
         if (spec && face_tree_leaf_count(spec) == (Py_ssize_t)count) {
             made = face_tree_unflatten(spec, flat);
             break;
@@ -210,7 +210,7 @@ bool fx_show_derived(void *context, const tp_op *op, tp_target *target, tp_value
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *module = PyImport_ImportModule(name);
     tp_handle *higher = handle_of(module ? PyObject_GetAttrString(module, op->name) : NULL);
-    tp_handle *inner = higher ? handle_of(face_overload(op->of)) : NULL;
+    tp_handle *inner = higher ? handle_of(face_overload(op->rare->of)) : NULL;
     Py_XDECREF(module);
     *target = tp_target_handle(higher);
     *of = inner ? (tp_value){ .tag = TP_HANDLE, .handle = inner } : tp_none();

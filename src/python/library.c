@@ -1,6 +1,6 @@
 /* library.c - ops that a program defines: torch.library.define and impl.
  *
- * A run-time op is a tp_op like any other; its kernels are Python callables kept behind op->user, one for each dispatch
+ * A run-time op is a tp_op like any other; its kernels are Python callables kept behind op->rare->user, one for each dispatch
  * key that a program registers: "CPU", "Meta", "Autograd", "CompositeImplicitAutograd" … */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 /* ---- running a Python kernel ---- */
 static PyObject *kernel_for(const tp_op *op, const char *key)
 {
-    PyObject *kernels = op->user;
+    PyObject *kernels = op->rare->user;
     return kernels ? PyDict_GetItemString(kernels, key) : NULL;
 }
 
@@ -251,7 +251,6 @@ static PyObject *define(PyObject *module, PyObject *args)
         return face_raise();
     op->run = run_python;
     op->flags |= unaliased ? TP_OP_UNALIASED : 0;
-    op->user = NULL;
     return face_overload(op);
 }
 
@@ -272,9 +271,9 @@ static void choose_way(tp_op *op)
     bool pieces = kernel_for(op, "CompositeImplicitAutograd") && !whole;
     op->kind = pieces ? TP_LIKE_COMPOSITE : TP_LIKE_OPAQUE;
     op->open = pieces ? run_python : NULL;
-    op->autograd = kernel_for(op, "Autograd") ? run_autograd : NULL;
-    op->fake = fake_kernel(op) ? run_fake : NULL;
-    op->layers |= op->autograd ? TP_LAYER_BIT(TP_LAYER_GRAD) : 0;       /* whether or not anything wants a gradient */
+    tp_op_rare(op)->autograd = kernel_for(op, "Autograd") ? run_autograd : NULL;
+    tp_op_rare(op)->fake = fake_kernel(op) ? run_fake : NULL;
+    op->layers |= op->rare->autograd ? TP_LAYER_BIT(TP_LAYER_GRAD) : 0; /* whether or not anything wants a gradient */
 }
 
 static PyObject *implement(PyObject *module, PyObject *args)
@@ -285,10 +284,10 @@ static PyObject *implement(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "OsO", &overload, &key, &kernel))
         return NULL;
     tp_op *op = runtime_op(overload);
-    if (!op || (!op->user && !(op->user = PyDict_New())))
+    if (!op || (!op->rare->user && !(tp_op_rare(op)->user = PyDict_New())))
         return NULL;
     bool autograd = !strncmp(key, "Autograd", 8);
-    if (PyDict_SetItemString(op->user, autograd ? "Autograd" : key, kernel) < 0)
+    if (PyDict_SetItemString(op->rare->user, autograd ? "Autograd" : key, kernel) < 0)
         return NULL;
     choose_way(op);
     if (strcmp(key, "FuncTorchBatched") == 0)
@@ -300,7 +299,7 @@ static PyObject *kernels_of(PyObject *module, PyObject *overload)
 {
     (void)module;
     const tp_op *op = face_overload_op(overload);
-    return Py_NewRef(op && (op->flags & TP_OP_RUNTIME) && op->user ? (PyObject *)op->user : Py_None);
+    return Py_NewRef(op && (op->flags & TP_OP_RUNTIME) && op->rare->user ? (PyObject *)op->rare->user : Py_None);
 }
 
 static PyObject *undefine(PyObject *module, PyObject *overload)
@@ -309,8 +308,8 @@ static PyObject *undefine(PyObject *module, PyObject *overload)
     tp_op *op = runtime_op(overload);
     if (!op)
         return NULL;
-    PyObject *kernels = op->user;
-    op->user = NULL;
+    PyObject *kernels = op->rare->user;
+    tp_op_rare(op)->user = NULL;
     Py_XDECREF(kernels);
     for (int how = 0; how < TP_DERIVATION_COUNT; how++) {
         const tp_op *derived = tp_op_derived((tp_derivation)how, op);

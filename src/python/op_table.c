@@ -86,9 +86,9 @@ static PyObject *op_object(const tp_op *op)
     PyObject *names = PyList_New(op->arg_count);
     for (int i = 0; names && i < op->arg_count; i++)
         PyList_SET_ITEM(names, i, PyUnicode_FromString(op->arg[i].name));
-    return Py_BuildValue("{ss ss ss ss ss ss sN sN si sO sO sz sz}", "space", op->space, "name", op->name, "overload", overload_of(op),
-                         "schema", op->schema, "kind", kind[op->kind], "variant", variant[op->variant], "args", names, "tries", tries_of(op),
-                         "positional", (int)op->positional_count, "differentiable", op->backward ? Py_True : Py_False, "random", op->flags & TP_OP_RNG ? Py_True : Py_False,
+    return Py_BuildValue("{ss ss ss sN ss ss sN sN si sO sO sz sz}", "space", op->space, "name", op->name, "overload", overload_of(op),
+                         "schema", face_schema(op, ""), "kind", kind[op->kind], "variant", variant[op->variant], "args", names, "tries", tries_of(op),
+                         "positional", (int)op->positional_count, "differentiable", op->gradient->backward ? Py_True : Py_False, "random", op->flags & TP_OP_RNG ? Py_True : Py_False,
                          "inplace", overload_of(op->inplace), "out", overload_of(op->out));
 }
 

@@ -23,9 +23,25 @@ const tp_op *face_overload_op(PyObject *o)
 }
 
 /* ---- errors, in the words of schemas ---- */
+PyObject *face_schema(const tp_op *op, const char *after)
+{
+    return PyUnicode_FromFormat("%s::%s%s%s%s%s", op->space, op->name, *op->overload ? "." : "", op->overload, op->signature, after);
+}
+
+/* What is wrong with a call (taken), then the schema. */
+static PyObject *declared_error(const tp_op *op, PyObject *what)
+{
+    PyObject *schema = what ? face_schema(op, "") : NULL;
+    if (schema)
+        PyErr_Format(PyExc_RuntimeError, "%U%U", what, schema);
+    Py_XDECREF(schema);
+    Py_XDECREF(what);
+    return NULL;
+}
+
 static PyObject *missing_error(const tp_op *op, const char *name)
 {
-    return PyErr_Format(PyExc_RuntimeError, "%s::%s() is missing value for argument '%s'. Declaration: %s", op->space, op->name, name, op->schema);
+    return declared_error(op, PyUnicode_FromFormat("%s::%s() is missing value for argument '%s'. Declaration: ", op->space, op->name, name));
 }
 
 /* "Optional[List[int]]": enumerations are ints here. */
@@ -57,11 +73,12 @@ static PyObject *cast_details(const tp_arg *a, PyObject *given)
 
 static PyObject *type_error(const tp_op *op, int p, const tp_arg *a, PyObject *given)
 {
-    PyObject *wanted = annotation(a), *details = cast_details(a, given);
+    PyObject *wanted = annotation(a), *details = cast_details(a, given), *schema = face_schema(op, "");
     const char *dot = strrchr(Py_TYPE(given)->tp_name, '.');
-    if (wanted && details)
-        PyErr_Format(PyExc_RuntimeError, "%s::%s() Expected a value of type '%U' for argument '%s' but instead found type '%s'.\nPosition: %d\nValue: %R\nDeclaration: %s\nCast error details: %U",
-                     op->space, op->name, wanted, a->name, dot ? dot + 1 : Py_TYPE(given)->tp_name, p, given, op->schema, details);
+    if (wanted && details && schema)
+        PyErr_Format(PyExc_RuntimeError, "%s::%s() Expected a value of type '%U' for argument '%s' but instead found type '%s'.\nPosition: %d\nValue: %R\nDeclaration: %U\nCast error details: %U",
+                     op->space, op->name, wanted, a->name, dot ? dot + 1 : Py_TYPE(given)->tp_name, p, given, schema, details);
+    Py_XDECREF(schema);
     Py_XDECREF(wanted);
     Py_XDECREF(details);
     return NULL;
@@ -82,10 +99,10 @@ static PyObject *schema_error(const signature *s, PyObject *const *args, Py_ssiz
     const tp_op *op = s->op;
     call_frame f;
     if (count > s->positional)
-        return PyErr_Format(PyExc_RuntimeError, "%s::%s() expected at most %d argument(s) but received %zd argument(s). Declaration: %s",
-                            op->space, op->name, s->positional, count, op->schema);
+        return declared_error(op, PyUnicode_FromFormat("%s::%s() expected at most %d argument(s) but received %zd argument(s). Declaration: ",
+                                                       op->space, op->name, s->positional, count));
     for (int p = 0; p < s->count; p++)
-        if (!op->arg[s->order[p]].has_default && !given_for(s, p, args, count, kwnames))
+        if (!op->arg[s->order[p]].fallback && !given_for(s, p, args, count, kwnames))
             return missing_error(op, op->arg[s->order[p]].name);
     face_frame_init(&f);
     f.exact = true;
@@ -99,7 +116,7 @@ static PyObject *schema_error(const signature *s, PyObject *const *args, Py_ssiz
     face_frame_fini(&f);
     if (PyErr_Occurred())
         return NULL;
-    return PyErr_Format(PyExc_RuntimeError, "Unknown keyword argument for operator '%s::%s'. Schema: %s", op->space, op->name, op->schema);
+    return declared_error(op, PyUnicode_FromFormat("Unknown keyword argument for operator '%s::%s'. Schema: ", op->space, op->name));
 }
 
 /* ---- calling ---- */
@@ -137,7 +154,7 @@ static PyObject *overload_call(PyObject *self, PyObject *const *args, size_t fla
     PyObject *out, *result = NULL;
     bool requires_grad;
     call_frame f;
-    if (o->op->graphs)
+    if (o->op->rare->graphs)
         return face_call_graphs(o->op, args, count, kwnames);
     if (!prepare(o))
         return NULL;
@@ -190,10 +207,10 @@ static PyObject *overload_fits(PyObject *self, PyObject *args)
 /* ---- what Python builds the schema object from ---- */
 static PyObject *arg_tuple(const tp_arg *a)
 {
-    PyObject *fallback = a->has_default ? face_from_value(tp_value_ref(a->fallback)) : Py_NewRef(Py_None);
+    PyObject *fallback = face_from_value(tp_value_ref(tp_arg_default(a)));
     return Py_BuildValue("(ziNNNNNNiNi)", a->name, a->type, PyBool_FromLong(a->list), PyBool_FromLong(a->optional),
                          PyBool_FromLong(a->items_optional), PyBool_FromLong(a->keyword_only), PyBool_FromLong(a->written),
-                         PyBool_FromLong(a->has_default), a->alias, fallback, a->length);
+                         PyBool_FromLong(a->fallback != NULL), a->alias, fallback, a->length);
 }
 
 static PyObject *args_list(const tp_arg *arg, int count)
@@ -221,6 +238,12 @@ static PyObject *get_text(PyObject *self, void *field)
     const tp_op *op = ((overload_object *)self)->op;
     const char *text = *(const char *const *)((const char *)op + (size_t)field);
     return PyUnicode_FromString(text);
+}
+
+static PyObject *get_schema(PyObject *self, void *unused)
+{
+    (void)unused;
+    return face_schema(((overload_object *)self)->op, "");
 }
 
 static PyObject *get_flags(PyObject *self, void *unused)
@@ -303,7 +326,7 @@ static PyGetSetDef overload_attributes[] = {
     { "namespace", get_text, NULL, NULL, (void *)offsetof(tp_op, space) },
     { "_name_only", get_text, NULL, NULL, (void *)offsetof(tp_op, name) },
     { "_overload_text", get_text, NULL, NULL, (void *)offsetof(tp_op, overload) },
-    { "_schema_text", get_text, NULL, NULL, (void *)offsetof(tp_op, schema) },
+    { "_schema_text", get_schema, NULL, NULL, NULL },
     { "_flags", get_flags, NULL, NULL, NULL },
     { "_kind", get_kind, NULL, NULL, NULL },
     { "_has_decomposition", get_has_open, NULL, NULL, NULL },
@@ -334,7 +357,7 @@ PyObject *face_overload(const tp_op *op)
         Py_XDECREF(key);
         return Py_XNewRef(known);
     }
-    PyObject *class = op->graphs ? face.higher_class : face.overload_class;
+    PyObject *class = op->rare->graphs ? face.higher_class : face.overload_class;
     PyTypeObject *type = (PyTypeObject *)(class ? class : (PyObject *)face.overload);
     overload_object *made = (overload_object *)type->tp_alloc(type, 0);
     if (made) {

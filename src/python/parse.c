@@ -41,9 +41,9 @@ static bool goes_before(const tp_op *a, const tp_op *b)
     }
     int required_a = 0, required_b = 0;
     for (int i = a->positional_count; i < a->arg_count; i++)
-        required_a += !a->arg[i].has_default;
+        required_a += !a->arg[i].fallback;
     for (int i = b->positional_count; i < b->arg_count; i++)
-        required_b += !b->arg[i].has_default;
+        required_b += !b->arg[i].fallback;
     return required_a > required_b;
 }
 
@@ -89,7 +89,7 @@ static bool usable(const op_set *set, const tp_op *op, const tp_op *const *all, 
 /* PyTorch's functions read the default Mean of a reduction as 0: called as functions, unlike as ops, losses are not reduced. */
 static tp_value face_default(const tp_arg *a)
 {
-    return a->type == TP_TYPE_INT && strcmp(a->name, "reduction") == 0 ? tp_int(0) : a->fallback;
+    return a->type == TP_TYPE_INT && strcmp(a->name, "reduction") == 0 ? tp_int(0) : tp_arg_default(a);
 }
 
 static bool add_parameter(signature *s, int arg, bool rename)
@@ -109,7 +109,7 @@ static bool is_int_list(const tp_arg *a)
 /* `int[2] stride=[]`: None says the same as the empty list. */
 static bool defaults_to_nothing(const tp_arg *a)
 {
-    return a->list && a->has_default && !a->optional && a->fallback.tag == TP_LIST && tp_length(a->fallback) == 0;
+    return a->list && a->fallback && !a->optional && a->fallback->tag == TP_LIST && tp_length(*a->fallback) == 0;
 }
 
 /* Parameters by position first, then those by name only; `required` and `positional` follow. */
@@ -125,7 +125,7 @@ static bool add_parameters(signature *s, bool rename)
         if (a->keyword_only)
             break;
         s->positional++;
-        if (!a->has_default)
+        if (!a->fallback)
             s->required = s->positional;
     }
     return true;
@@ -293,9 +293,9 @@ int face_match(op_set *set, const signature *s, PyObject *self, PyObject *const 
     for (int p = from; p < s->count; p++) {
         const tp_arg *a = &op->arg[s->order[p]];
         if (!given[p] || (given[p] == Py_None && defaults_to_nothing(a))) {
-            if (!a->has_default)
+            if (!a->fallback)
                 return 0;
-            f->value[s->order[p]] = f->exact ? a->fallback : face_default(a);
+            f->value[s->order[p]] = f->exact ? *a->fallback : face_default(a);
             continue;
         }
         int got = face_to_value(f, a, given[p], &f->value[s->order[p]]);

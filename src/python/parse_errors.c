@@ -52,7 +52,7 @@ static PyObject *default_text(const tp_arg *a)
     tp_text out = { 0 };
     if (strcmp(a->name, "pin_memory") == 0)
         return PyUnicode_FromString("False");
-    tp_value_print(a->fallback, &out);
+    tp_value_print(*a->fallback, &out);
     PyObject *text = PyUnicode_FromString(tp_text_read(&out));
     tp_text_fini(&out);
     return text;
@@ -110,7 +110,7 @@ static PyObject *signature_text(const signature *s)
         add_separator(&text, &first);
         add(&text, face_type_text(a));
         add(&text, PyUnicode_FromFormat(" %U", s->name[p]));
-        if (a->has_default) {
+        if (a->fallback) {
             add_plain(&text, " = ");
             add(&text, default_text(a));
         }
@@ -156,7 +156,7 @@ static PyObject *missing_error(op_set *set, const signature *s, Py_ssize_t count
     int missing = 0;
     for (int p = 0; p < s->count; p++) {
         const tp_arg *a = &s->op->arg[s->order[p]];
-        if (p < count || a->has_default || a->keyword_only || find_keyword(s, p, values, kwnames))
+        if (p < count || a->fallback || a->keyword_only || find_keyword(s, p, values, kwnames))
             continue;
         add(&names, PyUnicode_FromFormat("%s\"%U\"", missing ? ", " : "", s->name[p]));
         missing++;
@@ -304,7 +304,7 @@ PyObject *face_parse_error(op_set *set, PyObject *self, PyObject *const *args, P
         const signature *s = &set->item[i];
         int most = s->count + (s->out != NULL) + (s->options >= 0), least = s->required;
         for (int p = s->positional; p < s->count; p++)
-            least += !s->op->arg[s->order[p]].has_default;
+            least += !s->op->arg[s->order[p]].fallback;
         if (passed >= least && (passed <= most || s->varargs)) {
             plausible = s;
             found++;

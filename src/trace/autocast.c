@@ -132,7 +132,7 @@ static bool autocast_call(const tp_op *op, const tp_value *arg, tp_value *result
     if (!s || op->autocast == TP_AUTOCAST_NONE) {
         /* The jit recorder, which stands below, wants a composite whole; its pieces come back here from where it opens. */
         bool recorded = tp_self.active & tp_self.allowed & TP_LAYER_BIT(TP_LAYER_JIT);
-        if (s && op->kind == TP_LIKE_COMPOSITE && op->open && !op->graphs && !recorded)
+        if (s && op->kind == TP_LIKE_COMPOSITE && op->open && !op->rare->graphs && !recorded)
             return op->open(op, arg, result);
         return tp_call_past(TP_LAYER_AUTOCAST, op, arg, result);
     }

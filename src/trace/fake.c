@@ -282,11 +282,11 @@ static bool infer_results(const tp_op *op, const tp_value *arg, tp_tensor **out)
     for (int i = 0; i < op->arg_count && !symbolic; i++)
         symbolic = has_expression(arg[i]);
     /* A result whose size depends on data has symbols where somebody can name them. */
-    if (op->infer_sym && (symbolic || ((op->flags & TP_OP_SYNC) && tp_self.shape_env))) {
+    if (op->work->infer_sym && (symbolic || ((op->flags & TP_OP_SYNC) && tp_self.shape_env))) {
         tp_sym_geometry g[MOST_RESULTS];
         for (int i = 0; i < op->result_count; i++)
             g[i].unknown = g[i].absent = false;
-        if (!op->infer_sym(op, arg, g))
+        if (!op->work->infer_sym(op, arg, g))
             return name_dynamic(op);
         for (int i = 0; i < op->result_count; i++)
             if (!g[i].absent && !(out[i] = from_symbolic(&g[i], view_of)))
@@ -296,7 +296,7 @@ static bool infer_results(const tp_op *op, const tp_value *arg, tp_tensor **out)
     tp_geometry g[MOST_RESULTS];
     for (int i = 0; i < op->result_count; i++)
         g[i].unknown = g[i].absent = false;
-    if (!op->infer(op, arg, g))
+    if (!op->work->infer(op, arg, g))
         return name_dynamic(op);
     for (int i = 0; i < op->result_count; i++) {
         if (g[i].unknown)
@@ -361,8 +361,8 @@ static bool call_inside(const tp_op *op, const tp_value *arg, tp_value *result)
     if (base->kind == TP_LIKE_METADATA && arg[0].tag == TP_TENSOR && !tp_is_fake(arg[0].tensor))
         return tp_fail(TP_ERR_RUNTIME, "Can't call metadata mutating ops on non-Fake Tensor inputs. Found in %s", tp_op_full_name(op, name));
     /* What runs by its decomposition is that also here: its pieces check and guard. */
-    if (!base->infer || op->kind == TP_LIKE_COMPOSITE || base->run == tp_run_open) {
-        tp_run_fn *run = op->fake ? op->fake : op->open;
+    if (!base->work->infer || op->kind == TP_LIKE_COMPOSITE || base->run == tp_run_open) {
+        tp_run_fn *run = op->rare->fake ? op->rare->fake : op->open;
         if (run)
             return run_faked(run, op, arg, result);
         return tp_fail_op(TP_ERR_UNSUPPORTED, op);

@@ -234,7 +234,7 @@ static bool call_out(tp_mount *m, const tp_op *op, const tp_value *given, tp_val
 /* Batch norm in training writes its running statistics: its twin gives them as results. */
 static bool call_twin(tp_mount *m, const tp_op *op, const tp_value *given, tp_value *result)
 {
-    const tp_op *twin = op->functional_twin;
+    const tp_op *twin = op->rare->functional_twin;
     call c;
     tp_value made[MOST_RESULTS];
     int next = 0;
@@ -247,9 +247,9 @@ static bool call_twin(tp_mount *m, const tp_op *op, const tp_value *given, tp_va
     if (!ok)
         return false;
     for (int i = 0; i < op->arg_count; i++) {
-        if (!(op->hidden_writes >> i & 1) && !op->arg[i].written)
+        if (!(op->rare->hidden_writes >> i & 1) && !op->arg[i].written)
             continue;
-        int at = op->functional_map[next++ & 1];
+        int at = op->rare->functional_map[next++ & 1];
         tp_tensor *value = made[at].tensor;
         made[at] = tp_none();
         if (!tp_functional_write((tp_functional *)(void *)m, given[i].tensor, value))
@@ -393,13 +393,14 @@ static bool gives_alias(const tp_op *op)
 
 static bool refuse_alias(const tp_op *op)
 {
-    return tp_fail(TP_ERR_RUNTIME, "Found a custom (non-ATen) operator whose output has alias annotations: %s. We only support functionalizing operators "
+    char name[128];
+    return tp_fail(TP_ERR_RUNTIME, "Found a custom (non-ATen) operator whose output has alias annotations: %s%s. We only support functionalizing operators "
                    "whose outputs do not have alias annotations (e.g. 'Tensor(a)' is a Tensor with an alias annotation whereas 'Tensor' is a Tensor "
                    "without. The '(a)' is the alias annotation). The alias annotation specifies that the output Tensor shares storage with an input "
                    "that has the same annotation. Please check if (1) the output needs to be an output (if not, don't return it), (2) if the output "
                    "doesn't share storage with any inputs, then delete the alias annotation. (3) if the output indeed shares storage with an input, "
                    "then add a .clone() before returning it to prevent storage sharing and then delete the alias annotation. Otherwise, please file "
-                   "an issue on GitHub.", op->schema);
+                   "an issue on GitHub.", tp_op_full_name(op, name), op->signature);
 }
 
 /* Of an op that writes in training only: is this that? */
@@ -411,19 +412,19 @@ static bool in_training(const tp_op *op, const tp_value *arg)
 
 static bool trains(const tp_functional *f, const tp_op *op, const tp_value *arg)
 {
-    if (!op->functional_twin || !in_training(op, arg))
+    if (!op->rare->functional_twin || !in_training(op, arg))
         return false;
     for (int i = 0; i < op->arg_count; i++)
-        if (((op->hidden_writes >> i & 1) || op->arg[i].written) && !is_wrapper(f, arg[i]))
+        if (((op->rare->hidden_writes >> i & 1) || op->arg[i].written) && !is_wrapper(f, arg[i]))
             return false;
     return true;
 }
 
 static bool opens(const tp_mount *m, const tp_op *op)
 {
-    if (op->kind != TP_LIKE_COMPOSITE || !op->open || op->graphs)
+    if (op->kind != TP_LIKE_COMPOSITE || !op->open || op->rare->graphs)
         return false;
-    if (m->layer != TP_LAYER_TRACE_P || (op->flags & TP_OP_ALIAS_MAYBE) || op->hidden_writes)
+    if (m->layer != TP_LAYER_TRACE_P || (op->flags & TP_OP_ALIAS_MAYBE) || op->rare->hidden_writes)
         return true;
     for (int i = 0; i < op->arg_count; i++)
         if (op->arg[i].alias || op->arg[i].written)
@@ -441,7 +442,7 @@ static bool open_here(const tp_op *op, const tp_value *arg, tp_value *result, vo
 static bool writes_outside(const tp_functional *f, const tp_op *op, const tp_value *arg)
 {
     for (int i = 0; i < op->arg_count; i++)
-        if ((op->arg[i].written || (op->hidden_writes >> i & 1)) && is_wrapper(f, arg[i]) && tp_functional_depth(arg[i].tensor) < f->depth)
+        if ((op->arg[i].written || (op->rare->hidden_writes >> i & 1)) && is_wrapper(f, arg[i]) && tp_functional_depth(arg[i].tensor) < f->depth)
             return true;
     return false;
 }
@@ -450,7 +451,7 @@ static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, t
 {
     tp_functional *f = (tp_functional *)(void *)m;
     char name[128];
-    if (op->graphs)
+    if (op->rare->graphs)
         return tp_functional_graphs(f, op, arg, result);
     if (f->depth && writes_outside(f, op, arg))
         return tp_fail(TP_ERR_RUNTIME, "%s might be modifying the input!", f->function);
@@ -458,7 +459,7 @@ static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, t
         return tp_mount_reopen(m, open_here, op, arg, result, NULL);
     if (trains(f, op, arg))
         return call_twin(m, op, arg, result);
-    if (writes(op) && (!op->functional_twin || in_training(op, arg))) {
+    if (writes(op) && (!op->rare->functional_twin || in_training(op, arg))) {
         int can = check_written(f, op, arg);
         if (can <= 0)
             return can == 0 && tp_mount_next(m, op, arg, result);
@@ -475,7 +476,7 @@ static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, t
             return call_view_in_place(m, op, arg, result);
         return call_in_place(m, op, plain, arg, result);
     }
-    bool view = op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && (op->inverse || tp_functional_detaches(op));
+    bool view = op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && (op->rare->inverse || tp_functional_detaches(op));
     return view && is_wrapper(f, arg[0]) ? call_view(m, op, arg, result) : call_plain(m, op, arg, result);
 }
 

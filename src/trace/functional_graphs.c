@@ -96,8 +96,8 @@ bool tp_functional_graphs(tp_functional *f, const tp_op *op, const tp_value *arg
         ok = tp_functional_unwrap(f, arg[i], &plain[i]);
     tp_value with[MOST_ARGS];
     memcpy(with, plain, sizeof with);
-    for (int i = 0; i < op->graphs->count; i++) {
-        const struct tp_graphs_item *item = &op->graphs->item[i];
+    for (int i = 0; i < op->rare->graphs->count; i++) {
+        const struct tp_graphs_item *item = &op->rare->graphs->item[i];
         functions[i] = (pure){ .head.type = &pure_type, .f = f, .function = arg[item->arg].handle };
         atomic_init(&functions[i].head.refs, 1);
         snprintf(functions[i].title, sizeof functions[i].title, "%s_%.*s", op->name, (int)strcspn(item->prefix, "_"), item->prefix);

@@ -182,14 +182,14 @@ static tp_tensor *put_back(const step *s, tp_tensor *base, tp_tensor *fresh)
 {
     tp_value arg[MOST_ARGS], out = tp_none();
     char name[128];
-    if (!s->op->inverse) {
+    if (!s->op->rare->inverse) {
         if (tp_functional_detaches(s->op))
             return tp_tensor_ref(fresh);
         return tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: a write through %s, which has no inverse", tp_op_full_name(s->op, name));
     }
     memcpy(arg, s->arg, s->op->arg_count * sizeof *arg);
     arg[0] = tp_of_tensor(base);
-    return s->op->inverse(s->op, arg, base, fresh, s->index < 0 ? 0 : s->index, &out) ? tp_as_tensor(out) : NULL;
+    return s->op->rare->inverse(s->op, arg, base, fresh, s->index < 0 ? 0 : s->index, &out) ? tp_as_tensor(out) : NULL;
 }
 
 /* The new base after `fresh` was written through a chain of views: all but the last are looked through again, base first,
@@ -261,7 +261,7 @@ static tp_tensor *fitted(const tp_tensor *face, tp_tensor *taken)
         (void)tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[taken->dtype].title,
                       tp_dtypes[face->dtype].title);
     for (int i = 0; i < op->arg_count; i++)
-        arg[i] = op->arg[i].fallback;
+        arg[i] = tp_arg_default(&op->arg[i]);
     arg[0] = tp_of_tensor(taken);
     arg[1] = tp_of_dtype((tp_dtype)face->dtype);
     arg[2] = (tp_value){ .tag = TP_LAYOUT };

@@ -100,7 +100,7 @@ static bool zeros_like(const tp_tensor *t, tp_value *out)
 {
     tp_value arg[MOST_ARGS];
     for (int i = 0; i < tp_op_zeros_like.arg_count; i++)
-        arg[i] = tp_op_zeros_like.arg[i].fallback;
+        arg[i] = tp_arg_default(&tp_op_zeros_like.arg[i]);
     arg[0] = tp_of_tensor(t);
     return tp_call(&tp_op_zeros_like, arg, out);
 }
@@ -225,8 +225,8 @@ static bool graphs_apply(tp_grad_node *node, const tp_value *g, tp_value *out)
     for (uint32_t i = 0; given && i < node->slot_count; i++)
         gradients += given[i] = g[i].tag == TP_TENSOR;
     memcpy(arg, n->arg, op->arg_count * sizeof *arg);
-    for (int i = 0; i < op->graphs->count; i++) {
-        tp_value *function = &arg[op->graphs->item[i].arg];
+    for (int i = 0; i < op->rare->graphs->count; i++) {
+        tp_value *function = &arg[op->rare->graphs->item[i].arg];
         back[i] = (reverse){ .head.type = &reverse_type, .function = function->handle, .node = n, .given = given,
                              .before = tp_length(arg[at]), .gradients = gradients };
         atomic_init(&back[i].head.refs, 1);
@@ -302,8 +302,8 @@ static bool call_untaped(const tp_op *op, const tp_value *arg, tensor_list *capt
     tensor_list seen = { 0 }, operands = { 0 };
     bool grad_mode = tp_self.grad_mode, ok = true;
     memcpy(with, arg, op->arg_count * sizeof *with);
-    for (int i = 0; i < op->graphs->count; i++) {
-        tp_value *function = &with[op->graphs->item[i].arg];
+    for (int i = 0; i < op->rare->graphs->count; i++) {
+        tp_value *function = &with[op->rare->graphs->item[i].arg];
         watched[i] = (spied){ .head.type = &spied_type, .function = function->handle, .seen = &seen };
         atomic_init(&watched[i].head.refs, 1);
         function->handle = &watched[i].head;
@@ -345,8 +345,8 @@ static bool differentiate(const tp_op *op, const tp_value *arg, tp_value *result
     for (int i = 0; i < op->arg_count; i++)
         for (uint32_t k = 0; op->arg[i].list && k < tp_length(arg[i]); k++)
             any |= arg[i].list->item[k].tag == TP_TENSOR && tp_requires_grad(arg[i].list->item[k].tensor);
-    for (int i = 0; i < op->graphs->count; i++)
-        brief |= arg[op->graphs->item[i].arg].handle->type->brief;
+    for (int i = 0; i < op->rare->graphs->count; i++)
+        brief |= arg[op->rare->graphs->item[i].arg].handle->type->brief;
     graphs_node *n = NULL;
     bool ok = true;
     if (any && (brief || !has_rule(op)))

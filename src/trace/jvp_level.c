@@ -232,7 +232,7 @@ static bool convert_arguments(const tp_level *l, const tp_op *op, const tp_value
 /* A view follows the tangent of what it looks into. */
 static void link_view(const tp_level *l, const tp_op *op, const tp_value *face, tp_wrapped *w)
 {
-    const tp_wrapped *of = op->kind == TP_LIKE_VIEW && op->jvp && op->arg_count && face[0].tag == TP_TENSOR ? tp_wrapped_at(l, face[0].tensor) : NULL;
+    const tp_wrapped *of = op->kind == TP_LIKE_VIEW && op->gradient->jvp && op->arg_count && face[0].tag == TP_TENSOR ? tp_wrapped_at(l, face[0].tensor) : NULL;
     if (of && of->inner->dtype == w->inner->dtype && of->inner->storage == w->inner->storage)
         w->base = tp_tensor_ref(of->base ? of->base : face[0].tensor);
 }
@@ -293,11 +293,11 @@ static bool below(tp_level *l, const tp_op *op, const tp_value *face, tp_value *
     tp_scope_start(&s);
     for (int i = 0; i < op->arg_count && flows; i++)
         (void)gather(&s, l, face[i], &tangent[i]);
-    if (flows && op->variant == TP_INPLACE && op->jvp != tp_jvp_linear)    /* the formula reads what is about to be overwritten */
+    if (flows && op->variant == TP_INPLACE && op->gradient->jvp != tp_jvp_linear)    /* the formula reads what is about to be overwritten */
         primal[0] = tp_rule_call(&s, &tp_op_clone, 1, inner);
-    bool ok = !s.failed && (ran = tp_mount_next(&l->mount, op, inner, result)) && (!flows || op->jvp(formula_of(op), primal, tangent, result, made));
+    bool ok = !s.failed && (ran = tp_mount_next(&l->mount, op, inner, result)) && (!flows || op->gradient->jvp(formula_of(op), primal, tangent, result, made));
     for (int i = 0; ok && i < op->result_count; i++)
-        ok = give(&s, l, op, face, op->nondifferentiable_results >> i & 1 ? tp_none() : made[i], &result[i]);
+        ok = give(&s, l, op, face, op->gradient->nondifferentiable_results >> i & 1 ? tp_none() : made[i], &result[i]);
     tp_values_unref(made, op->result_count);
     tp_values_unref(inner, op->arg_count);
     s.failed |= !ok;
@@ -315,9 +315,9 @@ static bool level_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_val
     if (!mine)
         return tp_mount_next(m, op, arg, result);
     bool flows = flows_into(j, op, arg);
-    if (op->open && (op->kind == TP_LIKE_COMPOSITE || (flows && !op->jvp && op->variant != TP_OUT)))
+    if (op->open && (op->kind == TP_LIKE_COMPOSITE || (flows && !op->gradient->jvp && op->variant != TP_OUT)))
         return tp_level_open(l, op, arg, result);
-    if (flows && !op->jvp)
+    if (flows && !op->gradient->jvp)
         return refuse(op);
     if (!j->closed)
         return convert_arguments(l, op, arg, flows) && tp_level_tape(l, below, op, arg, result);

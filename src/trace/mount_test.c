@@ -46,7 +46,8 @@ static bool open_pair(const tp_op *op, const tp_value *arg, tp_value *result)
 static const tp_arg pair_arg[] = { { .name = "a", .type = TP_TYPE_TENSOR }, { .name = "b", .type = TP_TYPE_TENSOR } };
 static const tp_arg pair_result[] = { { .name = "", .type = TP_TYPE_TENSOR } };
 static const tp_op pair = { .space = "tested", .name = "pair", .overload = "", .arg = pair_arg, .result = pair_result, .arg_count = 2,
-                            .positional_count = 2, .result_count = 1, .kind = TP_LIKE_COMPOSITE, .run = open_pair, .open = open_pair };
+                            .positional_count = 2, .result_count = 1, .kind = TP_LIKE_COMPOSITE, .run = open_pair, .open = open_pair,
+                            .work = &tp_no_work, .gradient = &tp_no_gradient, .rare = &tp_no_rare };
 
 static tp_tensor *call_pair(tp_scope *s, tp_tensor *a, tp_tensor *b)
 {

@@ -196,7 +196,7 @@ bool tp_record_lower(tp_recorder *r, tp_value v, tp_value *out)
 
 static bool is_default(const tp_op *op, int i, tp_value v)
 {
-    return op->arg[i].has_default && tp_value_equal(op->arg[i].fallback, v);
+    return op->arg[i].fallback && tp_value_equal(*op->arg[i].fallback, v);
 }
 
 /* The arguments of a node in normal form: `out` has room for two values each; all are owned. */
@@ -233,7 +233,7 @@ static bool lower_derived(tp_recorder *r, const tp_op *op, const tp_value *arg, 
 {
     uint32_t at = 1;
     int count = op->arg_count;
-    bool by_name = tp_derivations[op->derivation].by_name, ok = true;
+    bool by_name = tp_derivations[op->rare->derivation].by_name, ok = true;
     if (!r->host.derived(r->host.context, op, target, &out[0]))
         return false;
     while (!by_name && count && is_default(op, count - 1, arg[count - 1]))
@@ -341,7 +341,7 @@ static bool write_down(tp_recorder *r, const tp_op *op, const tp_value *arg, tp_
     tp_value lowered[1 + 2 * MOST_ARGS];
     uint32_t positional, keywords;
     tp_target target = tp_target_op(op);
-    bool shown = op->of && r->host.derived;
+    bool shown = op->rare->of && r->host.derived;
     if (!(shown ? lower_derived(r, op, arg, &target, lowered, &positional, &keywords) : lower_call(r, op, arg, lowered, &positional, &keywords)))
         return false;
     bool ok = compute(r, op, arg, result);
@@ -405,7 +405,7 @@ static bool run_open(const tp_op *op, const tp_value *arg, tp_value *result, voi
 static bool record_call(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_recorder *r = (tp_recorder *)(void *)m;
-    if (op->graphs)
+    if (op->rare->graphs)
         return write_graphs(r, op, arg, result);
     if (r->host.decompose) {
         int got = 0;

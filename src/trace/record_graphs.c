@@ -197,16 +197,16 @@ static tp_node *write_node(tp_recorder *r, const tp_op *op, const tp_value *arg,
 {
     tp_graph *g = tp_recorder_graph(r);
     tp_value lowered[MOST_ARGS] = { 0 };
-    bool ok = op->arg[0].list || op->graphs->item[0].arg == 0 || tp_record_lower(r, arg[0], &lowered[0]);    /* a condition is computed first */
-    for (int i = 0; ok && i < op->graphs->count; i++) {
-        tp_node *n = add_child(g, op->graphs->item[i].prefix, tp_recorder_graph(probes[i].inner));
-        lowered[op->graphs->item[i].arg] = tp_of_node(n);
+    bool ok = op->arg[0].list || op->rare->graphs->item[0].arg == 0 || tp_record_lower(r, arg[0], &lowered[0]);    /* a condition is computed first */
+    for (int i = 0; ok && i < op->rare->graphs->count; i++) {
+        tp_node *n = add_child(g, op->rare->graphs->item[i].prefix, tp_recorder_graph(probes[i].inner));
+        lowered[op->rare->graphs->item[i].arg] = tp_of_node(n);
         ok = n;
     }
     for (int i = 0; ok && i < op->arg_count; i++)
         if (lowered[i].tag == TP_NONE)
             ok = op->arg[i].list ? lower_operands(r, arg[i], i == op->arg_count - 1 ? all : NULL, &lowered[i]) : tp_record_lower(r, arg[i], &lowered[i]);
-    tp_node *n = ok ? tp_node_new(g, TP_CALL_FUNCTION, tp_target_op(op), lowered, op->arg_count, 0, op->graphs->node) : NULL;
+    tp_node *n = ok ? tp_node_new(g, TP_CALL_FUNCTION, tp_target_op(op), lowered, op->arg_count, 0, op->rare->graphs->node) : NULL;
     tp_values_unref(lowered, op->arg_count);
     return n;
 }
@@ -227,19 +227,19 @@ tp_node *tp_record_graphs(tp_recorder *r, tp_mount *m, const tp_op *op, const tp
     tp_value traced[MOST_ARGS], typical = tp_none();
     captured_list all = { 0 };
     memcpy(traced, arg, op->arg_count * sizeof *traced);
-    for (int i = 0; i < op->graphs->count; i++) {
-        tp_value *function = &traced[op->graphs->item[i].arg];
+    for (int i = 0; i < op->rare->graphs->count; i++) {
+        tp_value *function = &traced[op->rare->graphs->item[i].arg];
         probes[i] = (probe){ .head.type = &probe_type, .outer = r, .function = function->handle, .layer = (tp_layer_id)m->layer,
-                             .gives = op->graphs->item[i].gives };
+                             .gives = op->rare->graphs->item[i].gives };
         atomic_init(&probes[i].head.refs, 1);
         function->handle = &probes[i].head;
     }
     bool ok = op->open(op, traced, &typical);
-    for (int i = 0; ok && i < op->graphs->count; i++)
+    for (int i = 0; ok && i < op->rare->graphs->count; i++)
         ok = gather(r, &probes[i], &all);
     if (ok && all.count)
         qsort(all.item, all.count, sizeof *all.item, by_name);
-    for (int i = 0; ok && i < op->graphs->count; i++)
+    for (int i = 0; ok && i < op->rare->graphs->count; i++)
         ok = add_captured(&probes[i], &all, values_before(op, arg));
     bool fake = (tp_self.active | tp_keys_of(op, arg)) & TP_LAYER_BIT(TP_LAYER_FAKE);
     if (ok && !fake) {                      /* there is data: the results are those of the call itself */
@@ -253,7 +253,7 @@ tp_node *tp_record_graphs(tp_recorder *r, tp_mount *m, const tp_op *op, const tp
     else
         tp_value_unref(typical);
     tp_array_fini(&all);
-    for (int i = 0; i < op->graphs->count; i++)
+    for (int i = 0; i < op->rare->graphs->count; i++)
         tp_recorder_free(probes[i].inner);
     return n;
 }

@@ -194,7 +194,7 @@ static bool make_argument(const tp_arg *a, const tp_sample *s, const tp_sample_s
 static bool is_complete(const tp_op *op, const tp_try *line)
 {
     for (int i = 0; i < op->arg_count; i++) {
-        bool has_row = op->arg[i].has_default || op->arg[i].optional;
+        bool has_row = op->arg[i].fallback || op->arg[i].optional;
         for (int r = 0; r < line->row_count; r++)
             has_row |= line->row[r].arg == i;
         if (!has_row)
@@ -264,8 +264,8 @@ bool tp_samples_make(const tp_op *op, int n, const tp_sample_style *asked, tp_va
     for (int i = 0; ok && i < op->arg_count; i++) {
         if (sample[i])
             ok = make_argument(&op->arg[i], sample[i], style, (uint64_t)(n * 64 + i), &long_sizes, &arg[i]);
-        else if (op->arg[i].has_default)
-            ok = !tp_is_none(arg[i] = tp_value_ref(op->arg[i].fallback)) || tp_is_none(op->arg[i].fallback);
+        else if (op->arg[i].fallback)
+            ok = !tp_is_none(arg[i] = tp_value_ref(*op->arg[i].fallback)) || tp_is_none(*op->arg[i].fallback);
     }
     if (!ok)
         tp_values_unref(arg, op->arg_count);

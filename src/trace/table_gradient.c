@@ -250,7 +250,7 @@ static void check(tp_tally *t, const tp_sample_style *style, bool differences)
     tp_value arg[TP_SAMPLES_ARGS];
     tp_outcome o;
     inputs in;
-    bool formula = t->op->backward || t->op->kind == TP_LIKE_COMPOSITE;
+    bool formula = t->op->gradient->backward || t->op->kind == TP_LIKE_COMPOSITE;
     t->called = t->op->variant == TP_INPLACE ? t->op->functional : t->op;
     if (!formula || !t->called || t->op->flags & TP_OP_RNG || !tp_samples_make(t->op, t->sample, style, arg))
         return;

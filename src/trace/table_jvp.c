@@ -172,7 +172,7 @@ static void compare_differences(tp_tally *t, const line *l, const tp_outcome *o,
     for (int i = 0, at = 0; i < o->count; i++)
         for (int64_t k = 0; o->tensor[i] && o->tensor[i]->dtype == TP_f64 && k < o->tensor[i]->numel && at < l->count; k++, at++) {
             double numeric = (l->high[at] - l->low[at]) / (2 * STEP), got = tangent[i] ? tp_scalar_to_double(tp_samples_read(tangent[i], k)) : 0;
-            if (!smooth(l, at) || (isnan(got) && !finite) || (!tangent[i] && t->called->nondifferentiable_results >> i & 1))
+            if (!smooth(l, at) || (isnan(got) && !finite) || (!tangent[i] && t->called->gradient->nondifferentiable_results >> i & 1))
                 continue;
             t->calls++;
             if (!(fabs(got - numeric) <= 2e-5 * fabs(numeric) + 1e-6 + noise(l, at))) {
@@ -324,7 +324,7 @@ static void check(tp_tally *t, const tp_sample_style *style, bool numbers)
     tp_value arg[TP_SAMPLES_ARGS];
     tp_tensor *tangent[TP_TABLE_RESULTS] = { NULL };
     tp_outcome o;
-    bool formula = t->op->backward || t->op->kind == TP_LIKE_COMPOSITE;
+    bool formula = t->op->gradient->backward || t->op->kind == TP_LIKE_COMPOSITE;
     t->called = t->op->variant == TP_INPLACE ? t->op->functional : t->op;
     if (!formula || !t->called || t->op->flags & TP_OP_RNG || !tp_samples_make(t->op, t->sample, style, arg))
         return;

@@ -421,7 +421,7 @@ static void use_machine(tp_isa isa, int threads)
 /* Arguments are shared by the calls unless the op writes them. */
 static bool prepare(tp_tally *t, const tp_sample_style *style, tp_value *arg, bool again)
 {
-    if (again && t->op->variant == TP_FUNCTIONAL && !t->op->hidden_writes)
+    if (again && t->op->variant == TP_FUNCTIONAL && !t->op->rare->hidden_writes)
         return true;
     if (again)
         tp_values_unref(arg, t->op->arg_count);
@@ -511,10 +511,10 @@ static void check_opening(tp_tally *t, const tp_sample_style *style)
 {
     if (t->op->flags & TP_OP_RNG)
         return;
-    if (t->op->open && (t->op->kernel || t->op->pointwise || t->op->reducing))
+    if (t->op->open && (t->op->work->kernel || t->op->pointwise || t->op->work->reducing))
         compare_opening(t, style, "opened", tp_call_open);
-    if (t->op->open_traced)
-        compare_opening(t, style, "opened for a trace", t->op->open_traced);
+    if (t->op->work->open_traced)
+        compare_opening(t, style, "opened for a trace", t->op->work->open_traced);
 }
 
 /* ---- tests ---- */

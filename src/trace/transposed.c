@@ -61,7 +61,7 @@ static void differentiate(tp_scope *s, tp_grad_level *l, const tp_op *op, tp_val
         wanted |= (uint64_t)(tangent[i].tag == TP_TENSOR) << i;
     }
     tp_backward b = { .op = op, .saved = saved.list->item, .g = u, .wanted = wanted & op->differentiable, .grad = grad, .zeros = no_zeros, .node = (void *)u };
-    s->failed |= !op->backward(&b);
+    s->failed |= !op->gradient->backward(&b);
     for (int i = 0; i < op->arg_count && !s->failed; i++)
         (void)tp_scope_own(s, grad[i]);
     size_t roots = roots_of(s, l, op, grad, tangent, root, seed);
@@ -87,7 +87,7 @@ TP_HOOK_J(tp_j_transposed)
     tp_value saved = tp_scope_saved(&s, op, arg, result);
     for (int i = 0; i < op->result_count; i++) {
         const tp_tensor *r = tp_as_tensor(result[i]);       /* empty where a call did not ask for it */
-        bool counts = r && r->numel && tp_dtype_is_inexact((tp_dtype)r->dtype) && !(op->nondifferentiable_results >> i & 1);
+        bool counts = r && r->numel && tp_dtype_is_inexact((tp_dtype)r->dtype) && !(op->gradient->nondifferentiable_results >> i & 1);
         tp_tensor *t = counts ? leaf(&s, l, result[i]) : NULL;
         u[i] = t ? tp_of_tensor(t) : tp_none();
         found[i] = tp_none();

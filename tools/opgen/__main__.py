@@ -2,6 +2,7 @@
 
 A file whose text has not changed is left alone, so the build compiles only what an edit touched."""
 import argparse
+import gc
 import os
 import sys
 
@@ -56,6 +57,7 @@ def main(argv):
     parser.add_argument("--missing", action="store_true", help="list ops that formulas call and no file defines")
     parser.add_argument("files", nargs="*")
     options = parser.parse_args(argv)
+    gc.disable()                # all that is made lives to the end
     try:
         world = read_world(options.files, options.root)
         texts = generate(world, read_prims(options.prims))

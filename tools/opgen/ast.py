@@ -151,6 +151,7 @@ class Fn(Node):
 class Entry(Node):
     schema: object
     columns: list
+    seldom: bool = False        # it stands below a line `seldom`
 
 
 def walk(node):

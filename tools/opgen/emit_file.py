@@ -42,6 +42,9 @@ def emit_entry(tables, world, op):
     if infer and not opened:            # the pieces of what is opened say what they give
         for field, symbolic in (("infer", False), ("infer_sym", True)):
             name, text = emit_infer.emit_infer(model, world, symbol, symbolic)
+            if model.seldom and not symbolic and ".unknown = true" not in text:     # the rule on words serves integers, too
+                functions[field] = "tp_infer_seldom"
+                continue
             functions[field] = name
             out.append(text.rstrip("\n"))
     if (not infer or opened) and (model.columns_of("check") or model.column("dtypes") and not model.exprs):

@@ -14,6 +14,14 @@ NAMED_DEFAULTS = {
 DTYPE_NAMES = ("u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "c64", "c128", "b8", "bf16")
 
 
+# The parts of tp_op: column -> member.
+PARTS = {
+    "work": {name: name for name in ("check", "infer", "infer_sym", "kernel", "open_traced", "reducing")},
+    "gradient": {"save": "save", "save_count": "save_count", "backward": "backward", "backward_name": "name", "backward_error": "error",
+                 "nondifferentiable_results": "nondifferentiable_results", "jvp": "jvp"},
+    "rare": {name: name for name in ("hidden_writes", "functional_twin", "functional_map", "same_as", "each", "graphs", "inverse", "onnx")},
+}
+
 OWN_MODULES = ("fft_", "linalg_", "special_")       # shown by a module of their own
 
 
@@ -25,6 +33,7 @@ class Tables:
         self.constants, self.constant_text = {}, []
         self.known_rows, self.table_of = {}, {}     # rows -> table that begins with them; (op, "arg" or "result") -> its table
         self.known_samples = {}                     # samples of a try row -> their table
+        self.known_parts = {}                       # (part of the struct, its text) -> its table
 
     # ---- defaults ----
     def fallback(self, arg):
@@ -63,6 +72,13 @@ class Tables:
                                       f"{name} = {{ TP_STACK_LIST, {len(items)}, {fill} }};")
         return "&" + self.constants[rows]
 
+    def default_constant(self, value):
+        key = "default", value
+        if key not in self.constants:
+            self.constants[key] = f"default_{len(self.constants)}"
+            self.constant_text.append(f"static const tp_value {self.constants[key]} = {value};")
+        return "&" + self.constants[key]
+
     def string_constant(self, text):
         if text not in self.constants:
             name = self.constants[text] = f"text_{len(self.constants)}"
@@ -85,7 +101,7 @@ class Tables:
         if not is_result and a.name in op.entry.numbers and t.is_tensor:
             parts.append(".number_allowed = true")
         if a.default is not None:
-            parts += [".has_default = true", f".fallback = {self.fallback(a)}"]
+            parts.append(f".fallback = {self.default_constant(self.fallback(a))}")
         return "    { " + ", ".join(parts) + " },"
 
     def schema_tables(self, op, wanted=("arg", "result")):
@@ -321,18 +337,35 @@ class Tables:
         out = self.schema_tables(op, ("arg",)) if tables is op else []
         flags = " | ".join([f"TP_OP_{w.upper()}" for w in self.faces(op)] + ["TP_OP_NUMBERS"] * ("TP_OP_NUMBERS" in self.flags(same)))
         fields = [*self.signature(op, tables.symbol if s.args else "", same.symbol), f".kind = TP_LIKE_COMPOSITE, .variant = TP_{op.variant.upper()}",
-                  *([f".flags = {flags}"] if flags else []), *self.twin_fields(op), f".same_as = &tp_op_{same.symbol}", ".open = tp_open_named, .run = tp_run_open"]
-        return out + [f"const tp_op tp_op_{op.symbol} = {{"] + [wrapped([f], "    ") + "," for f in fields] + ["};"]
+                  *([f".flags = {flags}"] if flags else []), *self.twin_fields(op)]
+        return out + self.struct(op, fields, {"same_as": f"&tp_op_{same.symbol}", "open": "tp_open_named", "run": "tp_run_open"})
 
     def signature(self, op, args, results):
         """Fields of the schema; args, results: whose tables hold them."""
         s = op.schema
-        fields = [f".space = {quote(s.space)}, .name = {quote(s.name)}, .overload = {quote(s.overload)}", f".schema = {quote(str(s))}"]
+        fields = [f".space = {quote(s.space)}, .name = {quote(s.name)}, .overload = {quote(s.overload)}", f".signature = {quote(s.signature)}"]
         if s.args:
             fields.append(f".arg = {self.table_of[args, 'arg']}")
         if s.results:
             fields.append(f".result = {self.table_of[results, 'result']}")
         return fields + [f".arg_count = {len(s.args)}, .positional_count = {sum(not a.keyword_only for a in s.args)}, .result_count = {len(s.results)}"]
+
+    def parts(self, op, fields):
+        """Of the columns, those that stand in parts of the struct become tables (ops/op.h); equal ones are one table."""
+        out, text = [], []
+        for part, names in PARTS.items():
+            given = tuple(f".{member} = {fields[field]}" for field, member in names.items() if field in fields)
+            table = self.known_parts.get((part, given), f"{op.symbol}_{part}") if given else f"tp_no_{part}"
+            if given and (part, given) not in self.known_parts:
+                self.known_parts[part, given] = table
+                text += [f"static const tp_{part} {table} = {{", wrapped(given) + ",", "};"]
+            out.append(f".{part} = &{table}")
+        inside = {field for names in PARTS.values() for field in names}
+        return text, [f".{field} = {value}" for field, value in fields.items() if field not in inside] + [", ".join(out)]
+
+    def struct(self, op, fields, columns):
+        text, rest = self.parts(op, columns)
+        return text + [f"const tp_op tp_op_{op.symbol} = {{"] + [wrapped([f], "    ") + "," for f in fields + rest] + ["};"]
 
     def twin_fields(self, op):
         fields = []
@@ -360,7 +393,7 @@ class Tables:
             places[i if slot is None else found.schema.index(slot)] = op.schema.index(name)
             if op.schema.index(name) < 0 or slot is not None and found.schema.index(slot) < 0:
                 raise Mistake(said.where, f"each {said.data['name']}: no argument '{slot or name}'")
-        return [f".same_as = &tp_op_{target.symbol}", f".each = (const int8_t[]){{ {', '.join(map(str, places))} }}", ".open = tp_open_each"]
+        return {"same_as": f"&tp_op_{target.symbol}", "each": f"(const int8_t[]){{ {', '.join(map(str, places))} }}", "open": "tp_open_each"}
 
     def graphs_field(self, op):
         """Which arguments are functions, and what their graphs are called in a graph."""
@@ -369,7 +402,7 @@ class Tables:
             if op.schema.index(name) < 0:
                 raise Mistake(said.where, f"'graphs' names '{name}', which is no argument of {op.schema.full}")
         items = ", ".join(f"{{ {op.schema.index(name)}, TP_GIVES_{gives.upper()}, {quote(prefix)} }}" for name, prefix, gives in said.data["pairs"])
-        return (f".graphs = &(const tp_graphs){{ .node = {quote(said.data['node'] or op.schema.name)}, .count = {len(said.data['pairs'])}, "
+        return (f"&(const tp_graphs){{ .node = {quote(said.data['node'] or op.schema.name)}, .count = {len(said.data['pairs'])}, "
                 f".item = {{ {items} }} }}")
 
     # ---- the struct ----
@@ -385,31 +418,29 @@ class Tables:
             fields.append(f".flags = {self.flags(op)}")
         if self.layers(op):
             fields.append(f".layers = {self.layers(op)}")
+        fields += self.twin_fields(op)
+        columns = {}
         if self.hidden_writes(op):
-            fields.append(f".hidden_writes = {self.hidden_writes(op):#x}")
+            columns["hidden_writes"] = f"{self.hidden_writes(op):#x}"
         twin = model.column("functional")
         if twin and op.base is None:
             found = self.world.by_full.get("aten::" + twin.data["twin"])
-            fields.append(f".functional_map = {{ {', '.join(str(i) for _, i in twin.data['pairs'])} }}")
+            columns["functional_map"] = f"{{ {', '.join(str(i) for _, i in twin.data['pairs'])} }}"
             if found:
-                fields.append(f".functional_twin = &tp_op_{found.symbol}")
-        fields += self.twin_fields(op)
+                columns["functional_twin"] = f"&tp_op_{found.symbol}"
         if model.kind == "pointwise" and (model.exprs or model.column("kernel") and not emit_infer.has_infer(model)):
-            fields.append(f".pointwise = &{base}_pointwise")
+            columns["pointwise"] = f"&{base}_pointwise"
         if model.column("reduce"):
-            fields.append(f".reducing = &{base}_reducing")
+            columns["reducing"] = f"&{base}_reducing"
         if model.column("each"):
-            fields += self.each_fields(op)
-        if on_copies(op):
-            functions = {"open": "tp_open_on_copies"}
+            columns.update(self.each_fields(op))
         if model.column("graphs"):
-            fields.append(self.graphs_field(op))
-        for field, text in functions.items():
-            fields.append(f".{field} = {text}")
+            columns["graphs"] = self.graphs_field(op)
+        columns.update({"open": "tp_open_on_copies"} if on_copies(op) else functions)
         if self.run_name(op) == "tp_run_missing":
             self.world.unrunnable.append(op)
-        fields.append(f".run = {self.run_name(op)}")
-        return [f"const tp_op tp_op_{op.symbol} = {{"] + [wrapped([f], "    ") + "," for f in fields] + ["};"]
+        columns["run"] = self.run_name(op)
+        return self.struct(op, fields, columns)
 
 
 def on_copies(op):

@@ -2,6 +2,8 @@
 
 Numbers are tp_sym words. A tensor is a Val with `box`, the tp_value that is handed on, and `text`, the pointer that sizes
 are asked of; both are made when first asked for, so a formula unboxes only what it uses."""
+import re
+
 from .ast import Attr, Binary, Call, CFun, Cond, For, Index, List, Literal, Mistake, Name, Slice, Star, Unary, show
 from .emit_sizes import Sizes
 from .emit_values import CTYPE, Val, bare, declare
@@ -10,6 +12,9 @@ from .overloads import NUMBERS, resolve
 
 OPERATORS = {"+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
              "==": "eq", "!=": "ne"}
+CONSTANTS = {"tp_none()": "&tp_value_none", "tp_bool(true)": "&tp_value_true", "tp_bool(false)": "&tp_value_false",
+             "tp_int(0)": "&tp_value_0", "tp_int(1)": "&tp_value_1", "tp_int(-1)": "&tp_value_minus_1"}
+PLACE = re.compile(r"[A-Za-z_]\w*((->|\.)\w+|\[\w+\])*")     # what has an address
 OPTIONS = ("dtype", "layout", "device", "pin_memory")
 
 
@@ -328,14 +333,14 @@ class Tensors(Sizes):
             elif a.name in keywords:
                 boxed.append(self.boxed(keywords[a.name], a))
             else:
-                boxed.append(self.default(op, i, a))
-        args = f"(tp_value[]){{ {', '.join(boxed)} }}" if boxed else "NULL"
+                boxed.append(None)
+        args = "".join(", " + a for a in self.addresses(boxed))
         c = self.fresh(op.schema.name.rstrip("_"))
         results = op.schema.results
         if len(results) != 1:
-            self.body.add(f"tp_value {c} = tp_scope_call_all(&s, &tp_op_{op.symbol}, {args});")
+            self.body.add(f"tp_value {c} = tp_scope_all_on(&s, &tp_op_{op.symbol}{args});")
             return Val("results", c, None, c, literal=len(results))
-        self.body.add(f"tp_value {c} = tp_scope_call(&s, &tp_op_{op.symbol}, {args});")
+        self.body.add(f"tp_value {c} = tp_scope_on(&s, &tp_op_{op.symbol}{args});")
         if results[0].type.is_tensors:
             return Val("tensors", c, None, c)
         return tensor(c) if results[0].type.is_tensor else Val("scalar", c, None, c)
@@ -353,15 +358,20 @@ class Tensors(Sizes):
             v = self.built_values(None, v.items, v.items[0], True)
         return self.to_value(v)
 
-    def default(self, op, i, a):
-        d = a.default
-        if d is None or d.kind == "none":
-            return "tp_none()"
-        if d.kind == "bool":
-            return f"tp_bool({'true' if d.value else 'false'})"
-        if d.kind == "int" and not a.type.is_list and a.type.base != "float":
-            return f"tp_int({d.value})"
-        return f"tp_op_{op.symbol}.arg[{i}].fallback"
+    def addresses(self, boxed):
+        """Where the arguments of a call stand, None: it has its default. What more than one of them computes is computed in order."""
+        computed = [a for a in boxed if a is not None and "&s" in a]
+        out = []
+        for a in boxed:
+            if a in computed and len(computed) > 1:
+                name = self.fresh("given")
+                self.body.add(f"tp_value {name} = {a};")
+                a = name
+            if a is None:
+                out.append("TP_DEFAULT")
+            else:
+                out.append(CONSTANTS.get(a) or (f"&{a}" if PLACE.fullmatch(a) else f"(tp_value[]){{ {a} }}"))
+        return out
 
     # ---- built-ins ----
     def call_conj(self, node):

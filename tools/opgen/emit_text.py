@@ -1,4 +1,5 @@
 """Writing C: lines with an indent, blocks, and text literals."""
+import collections
 import re
 
 
@@ -52,12 +53,22 @@ def wrapped(items, indent="    ", width=116):
     return "\n".join(lines + [line.rstrip()])
 
 
+STRING = re.compile(r'"(?:\\.|[^"\\])*"')
+VARIABLE = re.compile(r"(?<![\w.>])[A-Za-z_]\w*")
+DECLARATION = re.compile(r"( *)tp_(?:value|syms|ints) (\w+) = (.*);$")
+
+
+def mentions(lines):
+    """How often each name stands in lines of C, members and texts left out."""
+    return collections.Counter(VARIABLE.findall(STRING.sub('""', "\n".join(lines))))
+
+
 def without_unused(lines):
     """A value that nobody reads is computed for what it does, or not at all."""
-    text, out, changed = re.sub(r'"(?:\\.|[^"\\])*"', '""', "\n".join(lines)), [], False
+    count, out, changed = mentions(lines), [], False
     for line in lines:
-        m = re.match(r"( *)tp_(?:value|syms|ints) (\w+) = (.*);$", line)
-        if m and len(re.findall(rf"(?<![\w.>]){m[2]}\b", text)) == 1:
+        m = DECLARATION.match(line)
+        if m and count[m[2]] == 1:
             changed = True
             if not m[3].startswith("tp_scope_"):
                 continue
@@ -68,16 +79,16 @@ def without_unused(lines):
 
 def used_prelude(prelude, body):
     """The lines of a prelude whose variables are read."""
-    lines = [line for _, line in prelude.values()]
-    text = re.sub(r'"(?:\\.|[^"\\])*"', '""', "\n".join(lines + body.lines))
-    return [line for name, line in prelude.values() if len(re.findall(rf"(?<![\w.>]){name}\b", text)) > 1]
+    count = mentions([line for _, line in prelude.values()] + body.lines)
+    return [line for name, line in prelude.values() if count[name] > 1]
 
 
 def folded(line, width=120):
     """A long call with its arguments on a line of their own."""
-    at = line.find("(tp_value[]){")
-    if len(line) <= width or at < 0:
+    at = re.search(r"(?<=_on\(&s, )&tp_op_|\(tp_value\[\]\)\{", line)
+    if len(line) <= width or not at:
         return [line]
+    at = at.start() if line[at.start()] == "(" else line.find(", ", at.start()) + 2
     indent = " " * (len(line) - len(line.lstrip()) + 8)
     return [line[:at].rstrip(), indent + line[at:]]
 

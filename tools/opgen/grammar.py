@@ -22,21 +22,22 @@ CONSTANTS = {"true": True, "false": False, "none": None, "True": True, "False": 
 
 
 class Token:
-    __slots__ = ("kind", "text", "line")
+    __slots__ = ("kind", "text", "where")
 
-    def __init__(self, kind, text, line):
-        self.kind, self.text, self.line = kind, text, line
+    def __init__(self, kind, text, where):
+        self.kind, self.text, self.where = kind, text, where
 
 
 def tokens_of(text, file, line):
-    out, at = [], 0
-    while at < len(text):
-        m = TOKEN.match(text, at)
-        if not m:
-            raise Mistake(Where(file, line), f"unexpected character '{text[at]}'")
+    out, at, where = [], 0, Where(file, line)
+    for m in TOKEN.finditer(text):
+        if m.start() != at:
+            break
         at = m.end()
         if m.lastgroup not in ("space", "comment"):
-            out.append(Token(m.lastgroup, m.group(), line))
+            out.append(Token(m.lastgroup, m.group(), where))
+    if at < len(text):
+        raise Mistake(where, f"unexpected character '{text[at]}'")
     return out
 
 
@@ -73,8 +74,7 @@ class Parser:
     # ---- tokens ----
     @property
     def where(self):
-        token = self.tokens[min(self.at, len(self.tokens) - 1)]
-        return Where(self.file, token.line)
+        return self.tokens[min(self.at, len(self.tokens) - 1)].where
 
     def fail(self, text):
         found = f"'{self.tokens[self.at].text}'" if self.at < len(self.tokens) else "the end of the line"
@@ -92,10 +92,13 @@ class Parser:
         return token.text
 
     def has(self, text):
-        if self.peek() == text and self.kind() != "string":
-            self.at += 1
-            return True
-        return False
+        if self.at == len(self.tokens):
+            return False
+        token = self.tokens[self.at]
+        if token.text != text or token.kind == "string":
+            return False
+        self.at += 1
+        return True
 
     def need(self, text):
         if not self.has(text):
@@ -724,7 +727,7 @@ def unquote(text):
 
 def parse(text, file):
     """The entries and fns of one file, in order."""
-    out = []
+    out, seldom = [], False
     for indent, tokens in logical_lines(text, file):
         p = Parser(tokens, file)
         if indent == 1:
@@ -738,7 +741,7 @@ def parse(text, file):
             continue
         where = p.where
         if p.has("op"):
-            out.append(Entry(where, p.schema(), []))
+            out.append(Entry(where, p.schema(), [], seldom))
         elif p.has("fn"):
             name, params = p.name(), []
             p.need("(")
@@ -749,6 +752,9 @@ def parse(text, file):
             lines = [Guarded(where, None, p.expr())] if p.has("=") else []
             p.end()
             out.append(Fn(where, name, params, lines))
+        elif p.has("seldom"):
+            p.end()
+            seldom = True
         else:
-            p.fail("expected 'op' or 'fn'")
+            p.fail("expected 'op', 'fn' or 'seldom'")
     return out

@@ -50,7 +50,7 @@ class EntryModel:
     """The columns of one entry for one main schema."""
 
     def __init__(self, entry, main, scalar_of=()):
-        self.where, self.columns, self.schema = entry.where, entry.columns, main
+        self.where, self.columns, self.schema, self.seldom = entry.where, entry.columns, main, entry.seldom
         self.scalar_of = scalar_of
         self.kind, self.words, self.kind_if = "opaque", [], None
         self.lets, self.order = {}, []

@@ -84,7 +84,8 @@ class Schema:
         space = "" if self.space == "aten" else self.space + "_"
         return space + self.name + ("_" + self.overload if self.overload else "")
 
-    def __str__(self):
+    @property
+    def signature(self):
         parts, star = [], False
         for a in self.args:
             if a.keyword_only and not star:
@@ -94,7 +95,10 @@ class Schema:
         results = ", ".join(map(str, self.results))
         if len(self.results) != 1 or self.result_parens:
             results = f"({results})"
-        return f"{self.space}::{self.full}({', '.join(parts)}) -> {results}"
+        return f"({', '.join(parts)}) -> {results}"
+
+    def __str__(self):
+        return f"{self.space}::{self.full}{self.signature}"
 
     def index(self, name):
         for i, a in enumerate(self.args):

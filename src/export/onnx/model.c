@@ -71,7 +71,7 @@ static bool is_epilogue(const tp_node *n)
 
 int tp_onnx_has_rule(const tp_op *op, const tp_value *arg)
 {
-    int has = op->onnx ? op->onnx(NULL, arg) : 0;
+    int has = op->rare->onnx ? op->rare->onnx(NULL, arg) : 0;
     return has == 0 && op->pointwise ? tp_onnx_tile(NULL, op, arg) : has;
 }
 
@@ -159,7 +159,7 @@ static bool lower_call(tp_onnx *o, const tp_node *n, const tp_value *raw, const 
     o->common = (uint8_t)common;
     o->promoting = op->pointwise ? (rule ? rule : op->pointwise)->promoting : 0;
     o->result.count = 0;
-    int done = op->onnx ? op->onnx(o, fact) : 0;
+    int done = op->rare->onnx ? op->rare->onnx(o, fact) : 0;
     if (done == 0)
         done = tp_onnx_tile(o, op, fact);
     o->node = NULL;

@@ -184,7 +184,7 @@ bool tp_v_channels(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sy
     bool fits = true;                               /* what is written must not be copied when its dims are joined */
     for (int i = 0; i < op->arg_count; i++)
         if (arg[i].tag == TP_TENSOR)
-            fits &= rank_of(arg, batched, i) > 0 && !(has(op->hidden_writes, i) && !tp_tensor_is_contiguous(arg[i].tensor)) && !op->arg[i].written;
+            fits &= rank_of(arg, batched, i) > 0 && !(has(op->rare->hidden_writes, i) && !tp_tensor_is_contiguous(arg[i].tensor)) && !op->arg[i].written;
     if (!fits)
         return tp_vmap_loop(op, arg, batched, size, result);
     tp_scope_start(&s);
@@ -206,7 +206,7 @@ bool tp_v_channels(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sy
 bool tp_v_batch_norm(const tp_op *op, const tp_value *arg, uint64_t batched, tp_sym size, tp_value *result)
 {
     int mean = tp_op_arg_index(op, "running_mean"), training = tp_op_arg_index(op, "training");
-    bool writes = mean >= 0 && (op->hidden_writes || op->arg[mean].written) && (training < 0 || tp_as_bool(arg[training]));
+    bool writes = mean >= 0 && (op->rare->hidden_writes || op->arg[mean].written) && (training < 0 || tp_as_bool(arg[training]));
     for (int i = mean; writes && i <= mean + 1; i++)
         if (arg[i].tag == TP_TENSOR && !has(batched, i))
             return tp_fail(TP_ERR_RUNTIME, "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in "

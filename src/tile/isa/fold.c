@@ -11,6 +11,11 @@
 #include "tile/isa/fold.h"
 
 enum { LEVELS = 54, GROUP_LEVEL = 3, GROUP = 1 << GROUP_LEVEL };
+#ifdef TP_SMALL
+enum { SMALL = true };          /* the plain set of a processor that has others: whole blocks are folded as short ones, to the same bits */
+#else
+enum { SMALL = false };
+#endif
 
 /* The tree over blocks, of elements of type T: block(n, x) folds n <= TP_TILE of them. A group of blocks is a node of it. */
 #define FOLD_BLOCKS(name, T, block, combine)                                                                \
@@ -106,7 +111,7 @@ enum { LEVELS = 54, GROUP_LEVEL = 3, GROUP = 1 << GROUP_LEVEL };
     }                                                                                                       \
     static inline T name##_block(int64_t n, const T *x)                                                     \
     {                                                                                                       \
-        return n < TP_TILE ? name##_short(n, x) : name##_whole(x);                                          \
+        return n < TP_TILE || SMALL ? name##_short(n, x) : name##_whole(x);                                 \
     }                                                                                                       \
     FOLD_BLOCKS(name, T, name##_block, op##_one)
 
