@@ -389,15 +389,14 @@ bool tp_record_made(const tp_op *op, const tp_value *arg, tp_tensor *result)
     return false;
 }
 
-/* What lies in an argument and is no view of it (unsafe_split, _unsafe_view): it counts its own writes. */
+/* Pieces of an argument that are no views of it (unsafe_split): written in place one by one, so each counts its own writes. */
 static bool count_apart(const tp_op *op, const tp_value *arg, const tp_value *result)
 {
-    bool list = op->result_count == 1 && result[0].tag == TP_LIST;
-    if (!list && (op->kind != TP_LIKE_VIEW || op->variant != TP_FUNCTIONAL || op->result[0].alias))
+    if (op->result_count != 1 || result[0].tag != TP_LIST)
         return true;
     const tp_tensor *whole = tp_as_tensor(arg[0]);
-    for (uint32_t i = 0; whole && i < (list ? tp_length(result[0]) : 1); i++) {
-        tp_tensor *piece = tp_as_tensor(list ? result[0].list->item[i] : result[0]);
+    for (uint32_t i = 0; whole && i < tp_length(result[0]); i++) {
+        tp_tensor *piece = tp_as_tensor(result[0].list->item[i]);
         tp_autograd *a = piece && piece->storage == whole->storage ? tp_autograd_of(piece) : NULL;
         if (a)
             a->own_version = true;

@@ -186,17 +186,12 @@ tp_tensor *tp_data(tp_tensor *t)
 
 bool tp_set_data(tp_tensor *t, const tp_tensor *from)
 {
-    uint32_t writes = tp_version(t);
-    tp_autograd *a = tp_autograd_of(t);
-    tp_tensor *seen = a ? tp_tensor_alias(from) : NULL;
+    tp_tensor *seen = tp_tensor_alias(from);
     bool ok = seen && tp_tensor_swap(t, seen);      /* `seen` now has the old elements, and lets go of them */
     tp_tensor_unref(seen);
-    if (!ok)
-        return false;
-    a->own_version = true;
-    atomic_store(&a->version, writes);
-    tp_grad_mark(t);
-    return true;
+    if (ok && t->autograd)
+        tp_grad_mark(t);
+    return ok;
 }
 
 static bool check_grad(const tp_tensor *t, const tp_tensor *grad)
