@@ -394,8 +394,10 @@ bool tp_record_made(const tp_op *op, const tp_value *arg, tp_tensor *result)
 }
 
 /* Pieces of an argument that are no views of it (unsafe_split): written in place one by one, so each counts its own writes. */
-static bool count_apart(const tp_value *arg, const tp_value *result)
+static bool count_apart(const tp_op *op, const tp_value *arg, const tp_value *result)
 {
+    if (op->result_count != 1 || result[0].tag != TP_LIST)
+        return true;
     const tp_tensor *whole = tp_as_tensor(arg[0]);
     for (uint32_t i = 0; whole && i < tp_length(result[0]); i++) {
         tp_tensor *piece = tp_as_tensor(result[0].list->item[i]);
@@ -422,7 +424,7 @@ static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
     }
     if (op->variant == TP_INPLACE)
         after_writes(op, arg);
-    bool ok = (is_view(op) ? note_views(arg, result) : !late || count_apart(arg, result)) &&
+    bool ok = (is_view(op) ? note_views(arg, result) : count_apart(op, arg, result)) &&
               (n || (n = tp_op_node_new(op, arg, result_slots(op, result)))) && tp_op_node_save_results(n, result);
     if (ok && op->result_count == 1 && result[0].tag == TP_TENSOR && !result[0].tensor->autograd &&
         !n->op->gradient->nondifferentiable_results)
@@ -479,8 +481,7 @@ static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
         return false;
     if (writes)
         after_writes(op, arg);
-    bool list = op->result_count == 1 && op->result[0].list;
-    return (is_view(op) ? note_views(arg, result) : !list || count_apart(arg, result)) || tp_call_take_back(op, result);
+    return (is_view(op) ? note_views(arg, result) : count_apart(op, arg, result)) || tp_call_take_back(op, result);
 }
 
 static const tp_layer grad_layer = { .name = "autograd", .call = grad_call };

@@ -112,7 +112,7 @@ TP_API TP_CHECK bool tp_gradient_edge(tp_tensor *t, tp_edge *out);
 TP_API uint32_t tp_version(const tp_tensor *t);
 TP_API void tp_bump_version(tp_tensor *t);
 TP_API TP_CHECK tp_tensor *tp_data(tp_tensor *t);       /* the same elements without history, with a count of writes of its own */
-/* `t` looks at the elements of `from` from now on; its history and the count of its writes stay. */
+/* `t` looks at the elements of `from` from now on, and counts their writes; its history stays. */
 TP_API TP_CHECK bool tp_set_data(tp_tensor *t, const tp_tensor *from);
 TP_API TP_CHECK tp_tensor *tp_detach(const tp_tensor *t);           /* shares storage and version; no history; not a view */
 TP_API TP_CHECK bool tp_retain_grad(tp_tensor *t);

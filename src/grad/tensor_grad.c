@@ -187,18 +187,16 @@ tp_tensor *tp_data(tp_tensor *t)
 bool tp_set_data(tp_tensor *t, const tp_tensor *from)
 {
     const uint32_t class = TP_LAYER_BIT(TP_LAYER_DISPATCH);
-    uint32_t writes = tp_version(t), kept = t->keys & class;
-    tp_autograd *a = tp_autograd_of(t);
-    tp_tensor *seen = a ? tp_tensor_alias(from) : NULL;
+    uint32_t kept = t->keys & class;
+    tp_tensor *seen = tp_tensor_alias(from);
     bool ok = seen && tp_tensor_swap(t, seen);      /* `seen` now has the old elements, and lets go of them */
     tp_tensor_unref(seen);
     if (!ok)
         return false;
-    a->own_version = true;
-    atomic_store(&a->version, writes);
     t->keys = (t->keys & ~class) | kept;            /* what watches the tensor still does */
     tp_grad_mark(t);
-    tp_accumulate_forget(a);                        /* it adds up gradients of the old type and sizes */
+    if (t->autograd)
+        tp_accumulate_forget(t->autograd);          /* it adds up gradients of the old type and sizes */
     return true;
 }
 
