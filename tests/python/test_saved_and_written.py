@@ -125,6 +125,17 @@ def test_losses_of_odd_operands():
     torch.testing.assert_close(F.cross_entropy(torch.ones(3), torch.tensor(1)), torch.tensor(3.0).log())
 
 
+def test_nothing_is_read_where_there_is_nothing():
+    for write in (lambda x, i, s: x.scatter_(0, i, s), lambda x, i, s: x.scatter_add_(0, i, s), lambda x, i, s: x.scatter_reduce_(0, i, s, "mean")):
+        with pytest.raises(RuntimeError, match=r"Expected index \[\] to be no larger than self \[\] apart from dimension 0"):
+            write(torch.ones(()), torch.tensor(0), torch.zeros(0))
+    for x, w, words in (((2, 1, 5, 0), (2, 1, 5, 0), r"Only zero batch or zero channel inputs are supported, but got input shape: \[2, 1, 5, 0\]"),
+                        ((1, 5, 0), (2, 1, 1, 1), r"but got input shape: \[1, 1, 5, 0\]"), ((2, 1, 5, 5), (2, 1, 0, 3), "could not create a primitive"),
+                        ((2, 1, 5, 5), (0, 1, 3, 3), r"expected weight to be at least 1 at dimension 0, but got weight of size \[0, 1, 3, 3\]")):
+        with pytest.raises(RuntimeError, match=words):
+            F.conv2d(torch.ones(x), torch.ones(w), padding=0 if w[2] != 1 else 1)
+
+
 def test_layouts():
     turned, square = torch.rand(4, 3).t(), torch.rand(3, 3)
     assert torch.renorm(turned, 2, -1, 1.0).stride() == (4, 1)

@@ -129,6 +129,27 @@ static bool check_output_padding(int n, const int64_t *extra, const int64_t *str
     return false;
 }
 
+/* Without elements may be the batch or the channels; windows over nothing, and of nothing, are refused. */
+static bool check_extents(const tp_tensor *input, const tp_tensor *weight)
+{
+    int n = weight->ndim - 2, channel = input->ndim - n - 1;
+    bool empty = false, no_kernel = false;
+    for (int i = 0; i < n; i++) {
+        empty |= input->size[input->ndim - n + i] == 0;
+        no_kernel |= weight->size[i + 2] == 0;
+    }
+    if (input->size[channel] == 0 || (channel && input->size[0] == 0) || (!empty && !no_kernel))
+        return true;
+    if (!empty)
+        return tp_fail(TP_ERR_RUNTIME, "could not create a primitive descriptor for the convolution forward propagation primitive");
+    tp_text shape = { 0 };
+    for (int i = 0; i < input->ndim; i++)
+        tp_text_add(&shape, i ? ", %lld" : channel ? "%lld" : "1, %lld", LL(input->size[i]));
+    tp_fail(TP_ERR_RUNTIME, "Only zero batch or zero channel inputs are supported, but got input shape: [%s]", tp_text_read(&shape));
+    tp_text_fini(&shape);
+    return false;
+}
+
 /* `single`: the input may lack its batch dim. */
 static bool check(const tp_value *arg, bool single)
 {
@@ -159,6 +180,11 @@ static bool check(const tp_value *arg, bool single)
     if (input->ndim != weight->ndim && !(single && input->ndim == weight->ndim - 1))
         return fail_dims(input, weight);
     bool bad = false;
+    if (weight->size[0] < groups) {
+        tp_syms have = tp_syms_sizes(weight);
+        return tp_fail_with(TP_ERR_RUNTIME, "Given groups={}, expected weight to be at least {} at dimension 0, but got weight of size {} instead", 3,
+                            (tp_value[]){ tp_int(groups), tp_int(groups), tp_value_of_syms(&have) });
+    }
     if (!asks(tp_sym_eq(tp_sym_mod(tp_tensor_sym_size(weight, 0), tp_sym_int(groups)), tp_sym_int(0)), &bad))
         return bad ? false : fail_groups(weight, groups);
     if (!check_channels(input, weight, groups, transposed))
@@ -180,7 +206,7 @@ static bool check(const tp_value *arg, bool single)
         return false;
     }
     return (transposed ? check_output_padding(n, extra, stride, dilation) : check_kernel_fits(input, weight, n, padding, dilation)) &&
-           check_dtypes(input, weight, bias, transposed);
+           check_dtypes(input, weight, bias, transposed) && check_extents(input, weight);
 }
 
 TP_HOOK_C(tp_c_convolution) { return check(arg, false); }
