@@ -17,8 +17,14 @@ void face_frame_init(call_frame *f)
 
 void face_frame_fini(call_frame *f)
 {
-    for (int i = 0; i < f->owned_count; i++)
-        tp_value_unref(f->owned[i]);
+    for (int i = 0; i < f->owned_count; i++) {
+        tp_value v = f->owned[i];
+        if (v.tag == TP_LIST && atomic_load_explicit(&v.list->refs, memory_order_relaxed) == TP_STACK_LIST) {
+            v.list->count = 0;                  /* its items were borrowed, as those of a list in the frame */
+            atomic_init(&v.list->refs, 1);
+        }
+        tp_value_unref(v);
+    }
     f->owned_count = 0;
 }
 
@@ -52,7 +58,10 @@ static tp_list *frame_list(call_frame *f, size_t count)
     }
     tp_list *list = tp_list_new(count);
     tp_value kept;
-    return own(f, list ? tp_of_list(list) : tp_none(), &kept) > 0 ? list : NULL;
+    if (own(f, list ? tp_of_list(list) : tp_none(), &kept) <= 0)
+        return NULL;
+    atomic_init(&list->refs, TP_STACK_LIST);    /* who keeps it copies it, and counts the items then */
+    return list;
 }
 
 bool face_note_overloaded(call_frame *f, PyObject *o)
