@@ -57,7 +57,6 @@ def main(argv):
     parser.add_argument("--missing", action="store_true", help="list ops that formulas call and no file defines")
     parser.add_argument("files", nargs="*")
     options = parser.parse_args(argv)
-    gc.disable()                # all that is made lives to the end
     try:
         world = read_world(options.files, options.root)
         texts = generate(world, read_prims(options.prims))
@@ -79,4 +78,5 @@ def main(argv):
 
 
 if __name__ == "__main__":
+    gc.disable()                # all that is made lives to the end
     sys.exit(main(sys.argv[1:]))
