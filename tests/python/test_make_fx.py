@@ -1,5 +1,6 @@
 """make_fx: what graphs look like, that they compute what the function does, and what a failed trace leaves behind."""
 import gc
+import sys
 import textwrap
 import weakref
 
@@ -284,3 +285,18 @@ def test_functions_made_while_tracing_have_lines_of_their_own():
     graph = make_fx(lambda x: [made(f"+ {i}")(x) for i in range(50)], record_stack_traces=True)(taper.rand(3))
     traces = [node.stack_trace for node in graph.graph.nodes if node.op == "call_function"]
     assert traces == [f'File "<+ {i}>", line 2, in forward\n    ' for i in range(50)]
+
+
+def test_long_lists_of_a_decomposition_keep_their_members():
+    def f(x):
+        members = x.unbind(0)
+        assert len({sys.getrefcount(member) for member in members}) == 1
+        counts.append(sys.getrefcount(members[0]))
+        return members[-1] * 2
+
+    counts = []
+    for length in (10, 300):
+        x = taper.rand(length)
+        graph = make_fx(f, decomposition_table=core_aten_decompositions())(x)
+        assert taper.equal(graph(x), x[-1] * 2)
+    assert counts[0] == counts[1]
