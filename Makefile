@@ -40,7 +40,11 @@ $(BUILD)/build.ninja: $(VENV)/ready
 	$(TOOLS) meson setup $(BUILD) $(MESON_ARGS)
 
 build: $(BUILD)/build.ninja
-	$(TOOLS) meson compile -C $(BUILD) -j $(JOBS)
+	$(TOOLS) ninja -C $(BUILD) -j $(JOBS)
+
+# The C tests, one program; whoever only uses what is built does not wait for them.
+$(BUILD)/src/taper-test: build
+	$(TOOLS) ninja -C $(BUILD) -j $(JOBS) src/taper-test
 
 # ---- using -------------------------------------------------------------------------------------------------
 demo: build $(oracle)
@@ -49,7 +53,7 @@ demo: build $(oracle)
 # ---- tests -------------------------------------------------------------------------------------------------
 test: build check test-c test-python conformance $(if $(ORACLE),test-ops-share test-programs-share)
 
-test-c: build
+test-c: build $(BUILD)/src/taper-test
 	$(TOOLS) meson test -C $(BUILD) --no-rebuild --suite c --suite sweep --print-errorlogs
 
 test-python: build $(oracle)
@@ -80,9 +84,9 @@ test-all:
 	$(MAKE) fuzz-sym CASES=20000
 
 # How much of PyTorch's ops and names is here, what is missing by name; which samples are run at sizes other than they were traced at.
-check-ops: build
+check-ops: build $(BUILD)/src/taper-test
 	$(RUN) -m taper tools/check_ops.py
-	TAPER_TEST_CHECK="recorded elsewhere" TAPER_TEST_FIXED=1 $(BUILD)/src/test-ops-table | sed -n 's/^# //p' | grep rows
+	TAPER_TEST_CHECK="recorded elsewhere" TAPER_TEST_FIXED=1 $(BUILD)/src/taper-test trace/table_test.c | sed -n 's/^# //p' | grep rows
 
 OPGEN := cd tools && $(PY) -m opgen --prims ../src/tile/prims.def --root ..
 docs: $(VENV)/ready
@@ -97,7 +101,8 @@ check: build
 asan: $(VENV)/ready
 	[ -f build-asan/build.ninja ] || $(TOOLS) meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false \
 	    -Dbuildtype=debugoptimized -Doptimization=1 -Db_ndebug=false -Dc_args=-fno-omit-frame-pointer
-	$(TOOLS) meson compile -C build-asan -j $(JOBS)
+	$(TOOLS) ninja -C build-asan -j $(JOBS)
+	$(TOOLS) ninja -C build-asan -j $(JOBS) src/taper-test
 	$(TOOLS) tools/asan build-asan $(PY) $(SEEDS) $(JOBS)
 
 SECONDS_EACH ?= 20

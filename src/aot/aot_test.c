@@ -327,5 +327,5 @@ TP_TEST(a_joint_graph_has_its_results)
     tp_graph_unref(g);
 }
 
-TP_TEST_MAIN(TP_SWEPT(little_is_handed_over), TP_SWEPT(inference_graph), TP_SWEPT(joint_graph_is_split), TP_SWEPT(writes_are_returned), TP_SWEPT(writes_stay_in_the_graph),
-             TP_SWEPT(bases_of_views_are_returned), TP_SWEPT(overlapping_inputs_are_faces), TP_SWEPT(a_joint_graph_has_its_results))
+TP_TESTS(TP_SWEPT(little_is_handed_over), TP_SWEPT(inference_graph), TP_SWEPT(joint_graph_is_split), TP_SWEPT(writes_are_returned), TP_SWEPT(writes_stay_in_the_graph),
+         TP_SWEPT(bases_of_views_are_returned), TP_SWEPT(overlapping_inputs_are_faces), TP_SWEPT(a_joint_graph_has_its_results))

@@ -195,8 +195,8 @@ TP_TEST(pool_survives_fork)
     tp_pool_set_threads(0);
 }
 
-TP_TEST_MAIN(TP_SWEPT(arena_hands_out_aligned_memory), TP_SWEPT(arena_reset_keeps_a_chunk),
-             TP_SWEPT(map_finds_what_was_put), TP_SWEPT(text_map_keeps_its_own_strings), TP_SWEPT(text_map_in_an_arena), TP_SWEPT(text_grows),
-             TP_SWEPT(array_grows), TP_SWEPT(error_is_kept_until_cleared), TP_SWEPT(blocks_are_aligned_and_reused),
-             TP_SWEPT(pool_runs_every_chunk_once),
-             TP_SWEPT(pool_ranges_cover_every_chunk_once), TP_SWEPT(pool_survives_fork))
+TP_TESTS(TP_SWEPT(arena_hands_out_aligned_memory), TP_SWEPT(arena_reset_keeps_a_chunk),
+         TP_SWEPT(map_finds_what_was_put), TP_SWEPT(text_map_keeps_its_own_strings), TP_SWEPT(text_map_in_an_arena), TP_SWEPT(text_grows),
+         TP_SWEPT(array_grows), TP_SWEPT(error_is_kept_until_cleared), TP_SWEPT(blocks_are_aligned_and_reused),
+         TP_SWEPT(pool_runs_every_chunk_once),
+         TP_SWEPT(pool_ranges_cover_every_chunk_once), TP_SWEPT(pool_survives_fork))

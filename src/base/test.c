@@ -1,5 +1,10 @@
-/* test.c - the runner behind test.h. With the argument --sweep it adds the allocation-failure sweep. */
+/* test.c - the runner behind test.h: `taper-test FILE [--sweep]`. */
 #include "base/test.h"
+
+int tp_test_bad;
+bool tp_test_quiet;
+bool tp_test_sweeping;
+static tp_test_file *files;
 
 enum { MOST_FAILURES = 10000000, SPARSE_STEP = 2 };
 
@@ -54,17 +59,44 @@ static bool sweep(const tp_test *t)
     return t->kind == TP_TEST_IN_PARTS || tp_test_sweep(t->name, t->kind == TP_TEST_SPARSE, run_test, (void *)t);
 }
 
-int tp_test_main(const tp_test *tests, size_t count, int argc, char **argv)
+void tp_test_enter(tp_test_file *file)
 {
-    tp_test_sweeping = argc > 1 && strcmp(argv[1], "--sweep") == 0;
+    file->next = files;
+    files = file;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+static int run_file(const tp_test_file *file)
+{
     int failed = 0;
-    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (file->prepare)
+        file->prepare();
     tp_the_runtime.counting = true;
-    printf("1..%zu\n", count);
-    for (size_t i = 0; i < count; i++) {
-        bool ok = plain(&tests[i]) && (!tp_test_sweeping || sweep(&tests[i]));
-        printf("%sok %zu - %s\n", ok ? "" : "not ", i + 1, tests[i].name);
+    printf("1..%zu\n", file->count);
+    for (size_t i = 0; i < file->count; i++) {
+        const tp_test *t = &file->tests[i];
+        bool ok = plain(t) && (!tp_test_sweeping || sweep(t));
+        printf("%sok %zu - %s\n", ok ? "" : "not ", i + 1, t->name);
         failed += !ok;
     }
     return failed != 0;
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    tp_test_sweeping = argc > 2 && strcmp(argv[2], "--sweep") == 0;
+    for (const tp_test_file *f = files; f && argc > 1; f = f->next) {
+        if (ends_with(f->path, argv[1]))
+            return run_file(f);
+    }
+    fprintf(stderr, "usage: %s FILE [--sweep], with one of\n", argv[0]);
+    for (const tp_test_file *f = files; f; f = f->next)
+        fprintf(stderr, "    %s\n", f->path);
+    return 2;
 }

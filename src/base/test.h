@@ -1,8 +1,9 @@
 /* test.h - C tests: rows of checks that print TAP, and a sweep that fails every allocation in turn.
  *
  *     TP_TEST(arena_keeps_alignment) { tp_arena a; … TP_EXPECT(p != NULL); … }
- *     TP_TEST_MAIN(arena_keeps_alignment, arena_is_sticky)
+ *     TP_TESTS(TP_SWEPT(arena_keeps_alignment), TP_SWEPT(arena_is_sticky))
  *
+ * One program holds all files, so that an edit links once; it runs the file it is asked for: `taper-test arena/arena_test.c`.
  * Each test runs once plainly. With --sweep it runs again with its 1st, 2nd, 3rd … allocation failing until it gets
  * through: it must not crash nor leak, and its checks are silent, for what it computes is then undefined. A long test takes
  * ever longer steps (TP_SPARSE), or some test of its program sweeps the parts one by one (TP_IN_PARTS, tp_test_sweep). Inside
@@ -52,7 +53,16 @@ extern bool tp_test_sweeping;   /* the program was asked to sweep */
         }                                         \
     } while (0)
 
-int tp_test_main(const tp_test *tests, size_t count, int argc, char **argv);
+/* The tests of one source file; they enter the program's list before main. */
+typedef struct tp_test_file {
+    const char *path;
+    void (*prepare)(void);      /* NULL, or makes what outlives its tests, before allocations are counted */
+    const tp_test *tests;
+    size_t count;
+    struct tp_test_file *next;
+} tp_test_file;
+
+void tp_test_enter(tp_test_file *file);
 
 /* Runs with each allocation failing in turn; false, and a line printed that begins with `name`, when one run leaks. */
 bool tp_test_sweep(const char *name, bool sparse, void (*run)(void *), void *arg);
@@ -60,14 +70,10 @@ bool tp_test_sweep(const char *name, bool sparse, void (*run)(void *), void *arg
 #define TP_SWEPT(n) { #n, n, TP_TEST_SWEPT }
 #define TP_SPARSE(n) { #n, n, TP_TEST_SPARSE }
 #define TP_IN_PARTS(n) { #n, n, TP_TEST_IN_PARTS }
-#define TP_TEST_MAIN(...)                                             \
-    int tp_test_bad;                                                  \
-    bool tp_test_quiet;                                               \
-    bool tp_test_sweeping;                                            \
-    int main(int argc, char **argv)                                   \
-    {                                                                 \
-        static const tp_test tests[] = { __VA_ARGS__ };               \
-        return tp_test_main(tests, TP_COUNT(tests), argc, argv);      \
-    }
+#define TP_TESTS(...) TP_TESTS_AFTER(NULL, __VA_ARGS__)
+#define TP_TESTS_AFTER(prepare, ...)                                                                \
+    static const tp_test tests_here[] = { __VA_ARGS__ };                                            \
+    static tp_test_file file_here = { __FILE__, prepare, tests_here, TP_COUNT(tests_here), NULL };  \
+    __attribute__((constructor)) static void enter_tests_here(void) { tp_test_enter(&file_here); }
 
 #endif

@@ -223,6 +223,6 @@ out:
     tp_shape_env_unref(env);
 }
 
-TP_TEST_MAIN(TP_SWEPT(attributes_become_inputs), TP_SWEPT(inputs_become_attributes_and_are_written), TP_SWEPT(a_signature_must_fit),
-             TP_SWEPT(sizes_unify), TP_SWEPT(a_derived_size_is_solved), TP_SWEPT(constants_must_be_the_same),
-             TP_SWEPT(violations_and_fixes), TP_SWEPT(complex_relations_specialise), TP_SWEPT(roots_of_derived_sizes_are_named))
+TP_TESTS(TP_SWEPT(attributes_become_inputs), TP_SWEPT(inputs_become_attributes_and_are_written), TP_SWEPT(a_signature_must_fit),
+         TP_SWEPT(sizes_unify), TP_SWEPT(a_derived_size_is_solved), TP_SWEPT(constants_must_be_the_same),
+         TP_SWEPT(violations_and_fixes), TP_SWEPT(complex_relations_specialise), TP_SWEPT(roots_of_derived_sizes_are_named))

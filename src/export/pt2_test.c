@@ -172,5 +172,5 @@ out:
     tp_shape_env_unref(env);
 }
 
-TP_TEST_MAIN(TP_SPARSE(programs_run), TP_SPARSE(programs_survive_the_file), TP_IN_PARTS(broken_files_are_refused),
-             TP_SWEPT(expressions_survive), TP_SWEPT(bad_expressions_are_refused))
+TP_TESTS(TP_SPARSE(programs_run), TP_SPARSE(programs_survive_the_file), TP_IN_PARTS(broken_files_are_refused),
+         TP_SWEPT(expressions_survive), TP_SWEPT(bad_expressions_are_refused))

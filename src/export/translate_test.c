@@ -77,4 +77,4 @@ TP_TEST(writes_are_refused)
     (void)tp_scope_end(&s);
 }
 
-TP_TEST_MAIN(TP_SWEPT(weights_stand_inside), TP_SWEPT(writes_are_refused))
+TP_TESTS(TP_SWEPT(weights_stand_inside), TP_SWEPT(writes_are_refused))

@@ -147,6 +147,6 @@ TP_TEST(writing_by_hand)
     tp_text_fini(&out);
 }
 
-TP_TEST_MAIN(TP_SWEPT(values_come_back_as_python_prints_them), TP_SWEPT(what_is_no_json_is_refused),
-             TP_SWEPT(depth_is_limited), TP_SWEPT(keys_are_found), TP_SWEPT(asking_has_defaults),
-             TP_SWEPT(writing_by_hand))
+TP_TESTS(TP_SWEPT(values_come_back_as_python_prints_them), TP_SWEPT(what_is_no_json_is_refused),
+         TP_SWEPT(depth_is_limited), TP_SWEPT(keys_are_found), TP_SWEPT(asking_has_defaults),
+         TP_SWEPT(writing_by_hand))

@@ -325,7 +325,7 @@ out:
     tp_arena_fini(&a);
 }
 
-TP_TEST_MAIN(TP_SWEPT(all_protocols_are_read), TP_SWEPT(broken_pickles_are_refused),
-             TP_SWEPT(protocol_2_comes_back_byte_for_byte), TP_SWEPT(trees_are_made_by_hand),
-             TP_SWEPT(objects_are_made_by_hand), TP_SWEPT(deep_trees_are_refused_not_followed),
-             TP_SWEPT(globals_are_listed_and_renamed))
+TP_TESTS(TP_SWEPT(all_protocols_are_read), TP_SWEPT(broken_pickles_are_refused),
+         TP_SWEPT(protocol_2_comes_back_byte_for_byte), TP_SWEPT(trees_are_made_by_hand),
+         TP_SWEPT(objects_are_made_by_hand), TP_SWEPT(deep_trees_are_refused_not_followed),
+         TP_SWEPT(globals_are_listed_and_renamed))

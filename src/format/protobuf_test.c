@@ -75,5 +75,5 @@ TP_TEST(broken_messages_are_refused)
     }
 }
 
-TP_TEST_MAIN(TP_SWEPT(fields_are_written_to_the_byte), TP_SWEPT(what_is_written_reads_back),
-             TP_SWEPT(broken_messages_are_refused))
+TP_TESTS(TP_SWEPT(fields_are_written_to_the_byte), TP_SWEPT(what_is_written_reads_back),
+         TP_SWEPT(broken_messages_are_refused))

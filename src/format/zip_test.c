@@ -358,9 +358,9 @@ TP_TEST(all_kinds_of_blocks_inflate)
     }
 }
 
-TP_TEST_MAIN(TP_SWEPT(what_is_written_reads_back), TP_SWEPT(layout_is_pytorchs),
-             TP_SWEPT(files_are_read_by_position_or_mapped), TP_SWEPT(a_failing_sink_is_reported),
-             TP_SWEPT(names_are_unique), TP_SPARSE(no_broken_byte_does_harm),
-             TP_SWEPT(a_wrong_sum_is_found_unless_told_not_to_look), TP_SWEPT(wide_and_wicked_directories),
-             TP_SWEPT(overlapping_entries_are_refused), TP_SWEPT(sums_are_those_of_the_standard),
-             TP_SWEPT(all_kinds_of_blocks_inflate))
+TP_TESTS(TP_SWEPT(what_is_written_reads_back), TP_SWEPT(layout_is_pytorchs),
+         TP_SWEPT(files_are_read_by_position_or_mapped), TP_SWEPT(a_failing_sink_is_reported),
+         TP_SWEPT(names_are_unique), TP_SPARSE(no_broken_byte_does_harm),
+         TP_SWEPT(a_wrong_sum_is_found_unless_told_not_to_look), TP_SWEPT(wide_and_wicked_directories),
+         TP_SWEPT(overlapping_entries_are_refused), TP_SWEPT(sums_are_those_of_the_standard),
+         TP_SWEPT(all_kinds_of_blocks_inflate))

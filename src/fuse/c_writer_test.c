@@ -79,4 +79,4 @@ TP_TEST(what_has_no_words_is_named)
     }
 }
 
-TP_TEST_MAIN(TP_SWEPT(views_are_strides_and_memory_is_shared), TP_SWEPT(what_has_no_words_is_named))
+TP_TESTS(TP_SWEPT(views_are_strides_and_memory_is_shared), TP_SWEPT(what_has_no_words_is_named))

@@ -35,4 +35,4 @@ TP_TEST(no_two_overlap)
 out:;
 }
 
-TP_TEST_MAIN(TP_SWEPT(values_share_what_is_free), TP_SWEPT(no_two_overlap))
+TP_TESTS(TP_SWEPT(values_share_what_is_free), TP_SWEPT(no_two_overlap))

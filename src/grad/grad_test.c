@@ -548,14 +548,14 @@ TP_TEST(nodes_run_by_falling_sequence)
     (void)tp_scope_end(&s);
 }
 
-TP_TEST_MAIN(TP_SWEPT(leaves_and_their_errors), TP_SWEPT(writing_to_leaves_is_refused), TP_SWEPT(inference_tensors),
-             TP_SWEPT(gradients_accumulate), TP_SWEPT(assigned_gradients_must_fit),
-             TP_SWEPT(sums_go_backward_twice), TP_SWEPT(shared_subgraphs_run_once),
-             TP_SWEPT(broadcast_gradients_are_summed_back), TP_SWEPT(gradients_of_inputs_only), TP_SWEPT(several_roots),
-             TP_SWEPT(second_derivatives), TP_SWEPT(backward_with_create_graph_gives_gradients_that_have_one),
-             TP_SWEPT(bad_gradients_are_named), TP_SWEPT(integers_have_no_gradient), TP_SWEPT(writes_over_saved_values_are_noticed),
-             TP_SWEPT(a_graph_that_never_runs_is_freed), TP_SWEPT(calls_made_elsewhere_are_recorded),
-             TP_SWEPT(what_no_gradient_reads_is_not_saved), TP_SWEPT(an_overwritten_operand_is_saved_as_it_was),
-             TP_SWEPT(writes_cut_or_continue_the_history), TP_SWEPT(retained_gradients), TP_SWEPT(a_dead_tensor_retains_nothing),
-             TP_SWEPT(hooks_run_in_order_and_may_replace), TP_SWEPT(a_failing_hook_ends_the_run),
-             TP_SWEPT(hooks_stay_with_the_value_they_were_given_for), TP_SWEPT(nodes_run_by_falling_sequence))
+TP_TESTS(TP_SWEPT(leaves_and_their_errors), TP_SWEPT(writing_to_leaves_is_refused), TP_SWEPT(inference_tensors),
+         TP_SWEPT(gradients_accumulate), TP_SWEPT(assigned_gradients_must_fit),
+         TP_SWEPT(sums_go_backward_twice), TP_SWEPT(shared_subgraphs_run_once),
+         TP_SWEPT(broadcast_gradients_are_summed_back), TP_SWEPT(gradients_of_inputs_only), TP_SWEPT(several_roots),
+         TP_SWEPT(second_derivatives), TP_SWEPT(backward_with_create_graph_gives_gradients_that_have_one),
+         TP_SWEPT(bad_gradients_are_named), TP_SWEPT(integers_have_no_gradient), TP_SWEPT(writes_over_saved_values_are_noticed),
+         TP_SWEPT(a_graph_that_never_runs_is_freed), TP_SWEPT(calls_made_elsewhere_are_recorded),
+         TP_SWEPT(what_no_gradient_reads_is_not_saved), TP_SWEPT(an_overwritten_operand_is_saved_as_it_was),
+         TP_SWEPT(writes_cut_or_continue_the_history), TP_SWEPT(retained_gradients), TP_SWEPT(a_dead_tensor_retains_nothing),
+         TP_SWEPT(hooks_run_in_order_and_may_replace), TP_SWEPT(a_failing_hook_ends_the_run),
+         TP_SWEPT(hooks_stay_with_the_value_they_were_given_for), TP_SWEPT(nodes_run_by_falling_sequence))

@@ -214,6 +214,6 @@ out:
     (void)tp_scope_end(&s);
 }
 
-TP_TEST_MAIN(TP_SWEPT(a_million_nodes_run_without_a_stack), TP_SWEPT(a_million_nodes_are_freed_without_a_stack),
-             TP_SWEPT(writes_through_a_view_are_freed_without_a_stack), TP_SPARSE(threads_on_shared_weights_equal_the_serial_run),
-             TP_SPARSE(threads_accumulate_into_shared_leaves))
+TP_TESTS(TP_SWEPT(a_million_nodes_run_without_a_stack), TP_SWEPT(a_million_nodes_are_freed_without_a_stack),
+         TP_SWEPT(writes_through_a_view_are_freed_without_a_stack), TP_SPARSE(threads_on_shared_weights_equal_the_serial_run),
+         TP_SPARSE(threads_accumulate_into_shared_leaves))

@@ -310,8 +310,8 @@ TP_TEST(versions_are_shared_by_views)
     (void)tp_scope_end(&s);
 }
 
-TP_TEST_MAIN(TP_SWEPT(a_write_to_a_view_changes_the_base), TP_SWEPT(programs_with_views), TP_SWEPT(a_base_without_history_gets_one),
-             TP_SWEPT(retained_gradients_of_views), TP_SWEPT(a_released_write_says_so), TP_SWEPT(a_saved_view_is_noticed),
-             TP_SWEPT(a_write_over_its_own_operand_is_noticed),
-             TP_SWEPT(views_made_under_no_grad), TP_SWEPT(views_that_come_together), TP_SWEPT(gradients_of_views_that_come_together),
-             TP_SWEPT(versions_are_shared_by_views))
+TP_TESTS(TP_SWEPT(a_write_to_a_view_changes_the_base), TP_SWEPT(programs_with_views), TP_SWEPT(a_base_without_history_gets_one),
+         TP_SWEPT(retained_gradients_of_views), TP_SWEPT(a_released_write_says_so), TP_SWEPT(a_saved_view_is_noticed),
+         TP_SWEPT(a_write_over_its_own_operand_is_noticed),
+         TP_SWEPT(views_made_under_no_grad), TP_SWEPT(views_that_come_together), TP_SWEPT(gradients_of_views_that_come_together),
+         TP_SWEPT(versions_are_shared_by_views))

@@ -159,6 +159,6 @@ out:
     tp_graph_unref(g);
 }
 
-TP_TEST_MAIN(TP_SWEPT(order_users_and_names), TP_SWEPT(names_as_fx_gives_them), TP_SWEPT(wishes_of_targets),
-             TP_SWEPT(replacing_and_erasing), TP_SWEPT(copies_are_whole), TP_SWEPT(op_arguments_are_completed),
-             TP_SPARSE(long_graphs))
+TP_TESTS(TP_SWEPT(order_users_and_names), TP_SWEPT(names_as_fx_gives_them), TP_SWEPT(wishes_of_targets),
+         TP_SWEPT(replacing_and_erasing), TP_SWEPT(copies_are_whole), TP_SWEPT(op_arguments_are_completed),
+         TP_SPARSE(long_graphs))

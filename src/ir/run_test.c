@@ -141,5 +141,5 @@ TP_TEST(builtins_on_numbers)
     TP_EXPECT(!tp_builtin_find("math", "nothing"));
 }
 
-TP_TEST_MAIN(TP_SWEPT(runs_lists_and_several_results), TP_SWEPT(children_are_functions), TP_SWEPT(errors_leave_nothing), TP_SWEPT(python_needs_a_host),
-             TP_SWEPT(builtins_on_numbers))
+TP_TESTS(TP_SWEPT(runs_lists_and_several_results), TP_SWEPT(children_are_functions), TP_SWEPT(errors_leave_nothing), TP_SWEPT(python_needs_a_host),
+         TP_SWEPT(builtins_on_numbers))

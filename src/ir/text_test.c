@@ -205,5 +205,5 @@ out:
     tp_error_clear();
 }
 
-TP_TEST_MAIN(TP_SWEPT(drawing), TP_SWEPT(text_survives), TP_SPARSE(mistakes_are_named), TP_SWEPT(verify_finds_faults), TP_SWEPT(python_code),
-             TP_SWEPT(verbose_code_and_listing), TP_SWEPT(tables))
+TP_TESTS(TP_SWEPT(drawing), TP_SWEPT(text_survives), TP_SPARSE(mistakes_are_named), TP_SWEPT(verify_finds_faults), TP_SWEPT(python_code),
+         TP_SWEPT(verbose_code_and_listing), TP_SWEPT(tables))

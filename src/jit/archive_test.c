@@ -90,4 +90,4 @@ TP_TEST(broken_text_is_an_error)
     }
 }
 
-TP_TEST_MAIN(TP_SWEPT(a_module_comes_back), TP_SWEPT(a_function_is_saved_as_forward), TP_SWEPT(broken_text_is_an_error))
+TP_TESTS(TP_SWEPT(a_module_comes_back), TP_SWEPT(a_function_is_saved_as_forward), TP_SWEPT(broken_text_is_an_error))

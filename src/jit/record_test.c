@@ -177,6 +177,6 @@ TP_TEST(a_constant_must_not_require_a_gradient)
     (void)tp_scope_end(&s);
 }
 
-TP_TEST_MAIN(TP_SWEPT(outermost_ops_are_written_down), TP_SWEPT(a_trace_runs_and_has_gradients), TP_SWEPT(code_reads_like_python),
-             TP_SWEPT(submodules_become_methods), TP_SWEPT(a_second_result_makes_a_tuple),
-             TP_SWEPT(a_constant_must_not_require_a_gradient))
+TP_TESTS(TP_SWEPT(outermost_ops_are_written_down), TP_SWEPT(a_trace_runs_and_has_gradients), TP_SWEPT(code_reads_like_python),
+         TP_SWEPT(submodules_become_methods), TP_SWEPT(a_second_result_makes_a_tuple),
+         TP_SWEPT(a_constant_must_not_require_a_gradient))

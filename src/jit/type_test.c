@@ -52,4 +52,4 @@ out:
     tp_jit_type_unref(b);
 }
 
-TP_TEST_MAIN(TP_SWEPT(types_are_spelled_twice), TP_SWEPT(unlike_types_do_not_join))
+TP_TESTS(TP_SWEPT(types_are_spelled_twice), TP_SWEPT(unlike_types_do_not_join))

@@ -308,5 +308,5 @@ out:
     return;
 }
 
-TP_TEST_MAIN(TP_SPARSE(every_row_in_both_layouts), TP_SPARSE(halves), TP_SPARSE(gradients_of_a_sum), TP_SWEPT(failures_are_clean),
-             TP_SPARSE(bits_do_not_depend_on_threads_nor_instruction_set))
+TP_TESTS(TP_SPARSE(every_row_in_both_layouts), TP_SPARSE(halves), TP_SPARSE(gradients_of_a_sum), TP_SWEPT(failures_are_clean),
+         TP_SPARSE(bits_do_not_depend_on_threads_nor_instruction_set))

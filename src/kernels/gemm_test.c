@@ -255,6 +255,6 @@ out:
     return;
 }
 
-TP_TEST_MAIN(TP_SPARSE(floats_in_every_layout), TP_SPARSE(other_types), TP_SPARSE(batches),
-             TP_SWEPT(failures_are_clean), TP_SWEPT(c_is_not_read_when_beta_is_zero),
-             TP_SPARSE(bits_do_not_depend_on_threads_nor_instruction_set))
+TP_TESTS(TP_SPARSE(floats_in_every_layout), TP_SPARSE(other_types), TP_SPARSE(batches),
+         TP_SWEPT(failures_are_clean), TP_SWEPT(c_is_not_read_when_beta_is_zero),
+         TP_SPARSE(bits_do_not_depend_on_threads_nor_instruction_set))

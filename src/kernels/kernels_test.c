@@ -319,9 +319,9 @@ out:
     drop((tp_tensor *[]){ x, target }, 2);
 }
 
-TP_TEST_MAIN(TP_SWEPT(normal_numbers_are_torchs), TP_SWEPT(normal16_has_the_same_bits_everywhere), TP_SWEPT(softmax_sums_to_one),
-             TP_SWEPT(filters_agree), TP_SWEPT(long_rows_are_summed_whole),
-             TP_SWEPT(threads_do_not_show), TP_SWEPT(batch_norm_keeps_running_statistics), TP_SWEPT(indices_pick_and_place),
-             TP_SWEPT(gather_scatter_and_embedding_rows), TP_SWEPT(sorting_is_stable_with_nan_last), TP_SWEPT(topk_is_the_front_of_a_sort),
-             TP_SWEPT(tensors_are_joined_and_rolled),
-             TP_SWEPT(losses_skip_ignored_targets))
+TP_TESTS(TP_SWEPT(normal_numbers_are_torchs), TP_SWEPT(normal16_has_the_same_bits_everywhere), TP_SWEPT(softmax_sums_to_one),
+         TP_SWEPT(filters_agree), TP_SWEPT(long_rows_are_summed_whole),
+         TP_SWEPT(threads_do_not_show), TP_SWEPT(batch_norm_keeps_running_statistics), TP_SWEPT(indices_pick_and_place),
+         TP_SWEPT(gather_scatter_and_embedding_rows), TP_SWEPT(sorting_is_stable_with_nan_last), TP_SWEPT(topk_is_the_front_of_a_sort),
+         TP_SWEPT(tensors_are_joined_and_rolled),
+         TP_SWEPT(losses_skip_ignored_targets))

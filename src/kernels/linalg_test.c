@@ -220,5 +220,5 @@ out:
     return;
 }
 
-TP_TEST_MAIN(TP_SPARSE(lu_and_its_systems), TP_SPARSE(definite_ones), TP_SPARSE(indefinite_systems), TP_SPARSE(orthogonal_factors),
-             TP_SPARSE(general_ones), TP_SWEPT(what_cannot_be_factored))
+TP_TESTS(TP_SPARSE(lu_and_its_systems), TP_SPARSE(definite_ones), TP_SPARSE(indefinite_systems), TP_SPARSE(orthogonal_factors),
+         TP_SPARSE(general_ones), TP_SWEPT(what_cannot_be_factored))

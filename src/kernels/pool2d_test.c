@@ -154,4 +154,4 @@ TP_TEST(some_types_have_no_maximum)
     tp_error_clear();
 }
 
-TP_TEST_MAIN(TP_SPARSE(every_row_in_both_layouts), TP_SWEPT(some_types_have_no_maximum))
+TP_TESTS(TP_SPARSE(every_row_in_both_layouts), TP_SWEPT(some_types_have_no_maximum))

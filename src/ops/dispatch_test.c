@@ -214,6 +214,6 @@ out:
     strike(&s);
 }
 
-TP_TEST_MAIN(TP_SWEPT(layers_are_met_from_the_top), TP_SWEPT(arguments_and_ops_ask_for_layers),
-             TP_SWEPT(what_a_kernel_calls_starts_below_the_layers_it_passed), TP_SWEPT(openings_start_at_the_top_of_what_is_not_shut),
-             TP_SWEPT(a_layer_that_passes_is_met_again), TP_SWEPT(failures_restore_what_was_shut))
+TP_TESTS(TP_SWEPT(layers_are_met_from_the_top), TP_SWEPT(arguments_and_ops_ask_for_layers),
+         TP_SWEPT(what_a_kernel_calls_starts_below_the_layers_it_passed), TP_SWEPT(openings_start_at_the_top_of_what_is_not_shut),
+         TP_SWEPT(a_layer_that_passes_is_met_again), TP_SWEPT(failures_restore_what_was_shut))

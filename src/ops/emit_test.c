@@ -147,5 +147,5 @@ TP_TEST(batching_rules_agree_with_the_loop)
     tp_scope_end(&s);
 }
 
-TP_TEST_MAIN(TP_SWEPT(forms_are_chosen_by_what_is_there), TP_SWEPT(checks_speak_pytorch), TP_SWEPT(decompositions_call_ops),
-             TP_SWEPT(backward_formulas), TP_SWEPT(batching_rules_agree_with_the_loop))
+TP_TESTS(TP_SWEPT(forms_are_chosen_by_what_is_there), TP_SWEPT(checks_speak_pytorch), TP_SWEPT(decompositions_call_ops),
+         TP_SWEPT(backward_formulas), TP_SWEPT(batching_rules_agree_with_the_loop))

@@ -138,5 +138,5 @@ TP_TEST(sizes_broadcast)
     }
 }
 
-TP_TEST_MAIN(TP_SWEPT(types_promote_as_torchs), TP_SWEPT(casts_are_torchs), TP_SWEPT(tensors_outrank_scalars_which_outrank_numbers),
-             TP_SWEPT(numbers_have_default_types), TP_SWEPT(sizes_broadcast))
+TP_TESTS(TP_SWEPT(types_promote_as_torchs), TP_SWEPT(casts_are_torchs), TP_SWEPT(tensors_outrank_scalars_which_outrank_numbers),
+         TP_SWEPT(numbers_have_default_types), TP_SWEPT(sizes_broadcast))

@@ -223,5 +223,5 @@ out:
     tp_tensor_unref(t);
 }
 
-TP_TEST_MAIN(TP_SWEPT(values_print_as_python_does), TP_SWEPT(compound_values_print_as_python_does), TP_SWEPT(equal_values_hash_alike),
-             TP_SWEPT(handles_speak_through_their_type), TP_SWEPT(a_list_on_the_stack_is_copied_when_kept), TP_SWEPT(values_are_read))
+TP_TESTS(TP_SWEPT(values_print_as_python_does), TP_SWEPT(compound_values_print_as_python_does), TP_SWEPT(equal_values_hash_alike),
+         TP_SWEPT(handles_speak_through_their_type), TP_SWEPT(a_list_on_the_stack_is_copied_when_kept), TP_SWEPT(values_are_read))

@@ -262,4 +262,4 @@ out:
     tp_error_clear();
 }
 
-TP_TEST_MAIN(TP_SWEPT(orders), TP_SWEPT(patterns), TP_SPARSE(questions_are_linear), TP_SWEPT(parts), TP_SWEPT(groups))
+TP_TESTS(TP_SWEPT(orders), TP_SWEPT(patterns), TP_SPARSE(questions_are_linear), TP_SWEPT(parts), TP_SWEPT(groups))

@@ -202,4 +202,4 @@ out:
     tp_error_clear();
 }
 
-TP_TEST_MAIN(TP_SWEPT(constants_are_computed_once), TP_SWEPT(stages_say_what_is_illegal), TP_SPARSE(long_chains), TP_SWEPT(pictures), TP_SWEPT(the_runner_reports), TP_SWEPT(the_runner_names_the_culprit))
+TP_TESTS(TP_SWEPT(constants_are_computed_once), TP_SWEPT(stages_say_what_is_illegal), TP_SPARSE(long_chains), TP_SWEPT(pictures), TP_SWEPT(the_runner_reports), TP_SWEPT(the_runner_names_the_culprit))

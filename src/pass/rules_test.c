@@ -160,4 +160,4 @@ TP_TEST(both_sides_give_the_same)
     }
 }
 
-TP_TEST_MAIN(TP_SPARSE(both_sides_give_the_same))
+TP_TESTS(TP_SPARSE(both_sides_give_the_same))

@@ -306,9 +306,9 @@ out:
     TP_EXPECT(held == 0);
 }
 
-TP_TEST_MAIN(TP_SWEPT(ranges_grow_tighter), TP_SWEPT(equalities_replace), TP_SWEPT(congruences_are_kept),
-             TP_SWEPT(false_answers_are_facts_too), TP_SWEPT(unbacked_symbols_need_facts),
-             TP_SWEPT(unbacked_equalities_replace), TP_SWEPT(atoms_pass_ranges_on), TP_SWEPT(zero_and_one_are_integers),
-             TP_SWEPT(roots_replace_symbols), TP_SWEPT(numbers_are_conditions),
-             TP_SWEPT(guards_print_as_pytorch_prints_them), TP_SWEPT(compiled_guards_agree),
-             TP_SWEPT(stacks_are_taken_and_released))
+TP_TESTS(TP_SWEPT(ranges_grow_tighter), TP_SWEPT(equalities_replace), TP_SWEPT(congruences_are_kept),
+         TP_SWEPT(false_answers_are_facts_too), TP_SWEPT(unbacked_symbols_need_facts),
+         TP_SWEPT(unbacked_equalities_replace), TP_SWEPT(atoms_pass_ranges_on), TP_SWEPT(zero_and_one_are_integers),
+         TP_SWEPT(roots_replace_symbols), TP_SWEPT(numbers_are_conditions),
+         TP_SWEPT(guards_print_as_pytorch_prints_them), TP_SWEPT(compiled_guards_agree),
+         TP_SWEPT(stacks_are_taken_and_released))

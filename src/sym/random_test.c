@@ -297,4 +297,4 @@ TP_TEST(failures_are_clean)
     run(1);
 }
 
-TP_TEST_MAIN(TP_SPARSE(values_survive), TP_SWEPT(failures_are_clean))
+TP_TESTS(TP_SPARSE(values_survive), TP_SWEPT(failures_are_clean))

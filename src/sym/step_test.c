@@ -56,4 +56,4 @@ TP_TEST(expressions_are_calls)
     tp_shape_env_unref(env);
 }
 
-TP_TEST_MAIN(TP_SWEPT(expressions_are_calls))
+TP_TESTS(TP_SWEPT(expressions_are_calls))

@@ -395,8 +395,8 @@ out:
     tp_shape_env_unref(child);
 }
 
-TP_TEST_MAIN(TP_SWEPT(sums_are_polynomials), TP_SWEPT(divisions_simplify), TP_SWEPT(remainders_simplify),
-             TP_SWEPT(extremes_drop_the_idle), TP_SWEPT(conditions_are_decided), TP_SWEPT(floats_stay_as_written),
-             TP_SWEPT(canonical_forms), TP_SWEPT(sources_read_as_python),
-             TP_SWEPT(integers_fit_in_the_word), TP_SWEPT(failures_stick_to_the_word),
-             TP_SWEPT(values_and_substitution), TP_SWEPT(children_share_their_parents_nodes))
+TP_TESTS(TP_SWEPT(sums_are_polynomials), TP_SWEPT(divisions_simplify), TP_SWEPT(remainders_simplify),
+         TP_SWEPT(extremes_drop_the_idle), TP_SWEPT(conditions_are_decided), TP_SWEPT(floats_stay_as_written),
+         TP_SWEPT(canonical_forms), TP_SWEPT(sources_read_as_python),
+         TP_SWEPT(integers_fit_in_the_word), TP_SWEPT(failures_stick_to_the_word),
+         TP_SWEPT(values_and_substitution), TP_SWEPT(children_share_their_parents_nodes))

@@ -92,5 +92,5 @@ out:
     tp_generator_drop_default();
 }
 
-TP_TEST_MAIN(TP_SWEPT(uniform_numbers_are_torchs), TP_SWEPT(normal_numbers_come_in_pairs),
-             TP_SWEPT(many_at_once_are_the_same_words), TP_SWEPT(default_is_made_once))
+TP_TESTS(TP_SWEPT(uniform_numbers_are_torchs), TP_SWEPT(normal_numbers_come_in_pairs),
+         TP_SWEPT(many_at_once_are_the_same_words), TP_SWEPT(default_is_made_once))

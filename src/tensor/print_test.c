@@ -52,4 +52,4 @@ TP_TEST(dims_nest_and_long_ones_have_dots)
            "tensor([ 0.,  1.,  2.,  3.,  4.,  5.,  6.,  7.,  8.,  9., 10., 11., 12., 13.,\n        14., 15., 16., 17., 18., 19.], grad_fn=<MulBackward0>)");
 }
 
-TP_TEST_MAIN(TP_SWEPT(floats_share_a_width), TP_SWEPT(dims_nest_and_long_ones_have_dots))
+TP_TESTS(TP_SWEPT(floats_share_a_width), TP_SWEPT(dims_nest_and_long_ones_have_dots))

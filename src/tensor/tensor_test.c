@@ -336,8 +336,8 @@ TP_TEST(device_names)
     TP_EXPECT_TEXT(tp_device_name((tp_device){ TP_XPU, 17 }, out), "xpu:17");
 }
 
-TP_TEST_MAIN(TP_SWEPT(strides_row_major_and_channels_last), TP_SWEPT(layouts_are_recognised_and_kept),
-             TP_SWEPT(strides_like_keeps_the_order_for_other_sizes), TP_SWEPT(view_strides_are_torchs), TP_SWEPT(errors_of_making),
-             TP_SWEPT(geometry_beyond_the_inline_dims), TP_SWEPT(resizing), TP_SWEPT(overlap_and_place), TP_SWEPT(views_of_another_type_stay_inside),
-             TP_SWEPT(storages_keep_what_fits), TP_SWEPT(foreign_memory_is_released_once),
-             TP_SWEPT(a_wrapped_tensor_holds_its_wrapper_while_shared), TP_SWEPT(device_names))
+TP_TESTS(TP_SWEPT(strides_row_major_and_channels_last), TP_SWEPT(layouts_are_recognised_and_kept),
+         TP_SWEPT(strides_like_keeps_the_order_for_other_sizes), TP_SWEPT(view_strides_are_torchs), TP_SWEPT(errors_of_making),
+         TP_SWEPT(geometry_beyond_the_inline_dims), TP_SWEPT(resizing), TP_SWEPT(overlap_and_place), TP_SWEPT(views_of_another_type_stay_inside),
+         TP_SWEPT(storages_keep_what_fits), TP_SWEPT(foreign_memory_is_released_once),
+         TP_SWEPT(a_wrapped_tensor_holds_its_wrapper_while_shared), TP_SWEPT(device_names))

@@ -346,6 +346,6 @@ TP_TEST(gelu_is_accurate)
     TP_EXPECT(isnan(y[0]) && y[1] == INFINITY && isnan(y[2]) && y[3] == 100 && y[4] == 0);
 }
 
-TP_TEST_MAIN(TP_SWEPT(gelu_is_accurate), TP_SWEPT(every_set_gives_the_same_bits), TP_SWEPT(one_element_forms_agree), TP_SWEPT(rows_are_their_steps),
-             TP_SWEPT(types_have_the_steps_they_claim), TP_SWEPT(conversions_are_those_of_scalars),
-             TP_SWEPT(halves_are_exact), TP_SWEPT(functions_are_accurate))
+TP_TESTS(TP_SWEPT(gelu_is_accurate), TP_SWEPT(every_set_gives_the_same_bits), TP_SWEPT(one_element_forms_agree), TP_SWEPT(rows_are_their_steps),
+         TP_SWEPT(types_have_the_steps_they_claim), TP_SWEPT(conversions_are_those_of_scalars),
+         TP_SWEPT(halves_are_exact), TP_SWEPT(functions_are_accurate))

@@ -357,7 +357,7 @@ TP_TEST(folds_agree_in_every_set)
     }
 }
 
-TP_TEST_MAIN(TP_SWEPT(folds_agree_in_every_set), TP_SWEPT(kinds_do_not_see_the_layout), TP_SWEPT(scans_walk_each_line), TP_SWEPT(running_sums_are_in_order),
-             TP_SWEPT(sums_follow_the_definition_in_every_layout), TP_SWEPT(sums_over_two_dims_apart),
-             TP_SWEPT(kinds_mean_what_they_say), TP_SWEPT(nothing_to_reduce),
-             TP_SWEPT(variance_is_accurate_far_from_zero), TP_SWEPT(equal_numbers_do_not_vary), TP_SWEPT(integers_are_exact))
+TP_TESTS(TP_SWEPT(folds_agree_in_every_set), TP_SWEPT(kinds_do_not_see_the_layout), TP_SWEPT(scans_walk_each_line), TP_SWEPT(running_sums_are_in_order),
+         TP_SWEPT(sums_follow_the_definition_in_every_layout), TP_SWEPT(sums_over_two_dims_apart),
+         TP_SWEPT(kinds_mean_what_they_say), TP_SWEPT(nothing_to_reduce),
+         TP_SWEPT(variance_is_accurate_far_from_zero), TP_SWEPT(equal_numbers_do_not_vary), TP_SWEPT(integers_are_exact))

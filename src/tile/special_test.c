@@ -161,4 +161,4 @@ TP_TEST(ends_of_domains)
     TP_EXPECT(tp_nextafter_f16(1, 2) == 1 + 0x1p-10 && tp_nextafter_f16(0, -1) == -0x1p-24 && tp_nextafter_bf16(1, 0) == 1 - 0x1p-8);
 }
 
-TP_TEST_MAIN(TP_SWEPT(functions_of_one_argument), TP_SWEPT(functions_of_two_arguments), TP_SWEPT(ends_of_domains))
+TP_TESTS(TP_SWEPT(functions_of_one_argument), TP_SWEPT(functions_of_two_arguments), TP_SWEPT(ends_of_domains))

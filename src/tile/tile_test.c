@@ -244,6 +244,6 @@ TP_TEST(fills_casts_and_small_calls)
     TP_EXPECT(sum[0] == 2 * x[0] && sum[3] == 2 * x[0]);
 }
 
-TP_TEST_MAIN(TP_SWEPT(random_loops_agree_with_single_elements), TP_SWEPT(fills_casts_and_small_calls),
-             TP_SWEPT(add_broadcasts_a_row_and_a_column), TP_SWEPT(transposed_operands_and_targets),
-             TP_SWEPT(several_steps_two_outputs_in_place))
+TP_TESTS(TP_SWEPT(random_loops_agree_with_single_elements), TP_SWEPT(fills_casts_and_small_calls),
+         TP_SWEPT(add_broadcasts_a_row_and_a_column), TP_SWEPT(transposed_operands_and_targets),
+         TP_SWEPT(several_steps_two_outputs_in_place))

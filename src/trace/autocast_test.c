@@ -125,5 +125,5 @@ TP_TEST(gradients_come_back_in_the_leafs_type)
     (void)tp_scope_end(&s);
 }
 
-TP_TEST_MAIN(TP_SWEPT(lists_decide_the_type), TP_SWEPT(promoting_ops_take_the_widest), TP_SWEPT(regions_nest),
-             TP_SWEPT(casts_of_leaves_are_kept), TP_SWEPT(gradients_come_back_in_the_leafs_type))
+TP_TESTS(TP_SWEPT(lists_decide_the_type), TP_SWEPT(promoting_ops_take_the_widest), TP_SWEPT(regions_nest),
+         TP_SWEPT(casts_of_leaves_are_kept), TP_SWEPT(gradients_come_back_in_the_leafs_type))

@@ -164,6 +164,6 @@ TP_TEST(a_tensor_keeps_its_environment)
     (void)tp_scope_end(&s);
 }
 
-TP_TEST_MAIN(TP_SWEPT(shapes_without_data), TP_SWEPT(types_promote_without_data), TP_SWEPT(devices_that_are_not_here),
-             TP_SWEPT(real_tensors_are_refused_unless_allowed), TP_SWEPT(sizes_that_depend_on_data), TP_SWEPT(shapes_by_expressions),
-             TP_SWEPT(a_tensor_keeps_its_environment))
+TP_TESTS(TP_SWEPT(shapes_without_data), TP_SWEPT(types_promote_without_data), TP_SWEPT(devices_that_are_not_here),
+         TP_SWEPT(real_tensors_are_refused_unless_allowed), TP_SWEPT(sizes_that_depend_on_data), TP_SWEPT(shapes_by_expressions),
+         TP_SWEPT(a_tensor_keeps_its_environment))

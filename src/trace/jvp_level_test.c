@@ -140,4 +140,4 @@ TP_TEST(open_levels)
     (void)tp_scope_end(&s);
 }
 
-TP_TEST_MAIN(TP_SWEPT(one_level), TP_SWEPT(levels_in_levels), TP_SWEPT(a_recorder_sees_plain_ops), TP_SWEPT(open_levels))
+TP_TESTS(TP_SWEPT(one_level), TP_SWEPT(levels_in_levels), TP_SWEPT(a_recorder_sees_plain_ops), TP_SWEPT(open_levels))

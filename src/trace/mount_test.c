@@ -210,6 +210,6 @@ TP_TEST(a_failing_mount_is_put_back)
     }
 }
 
-TP_TEST_MAIN(TP_SWEPT(tracers_see_composites_above_and_pieces_below), TP_SWEPT(stacked_tracers_see_a_call_once_each),
-             TP_SWEPT(a_level_calls_through_the_popped_stack), TP_SWEPT(the_recorder_sees_the_outermost_op_only),
-             TP_SWEPT(autocast_acts_inside_a_recorded_composite), TP_SWEPT(a_failing_mount_is_put_back))
+TP_TESTS(TP_SWEPT(tracers_see_composites_above_and_pieces_below), TP_SWEPT(stacked_tracers_see_a_call_once_each),
+         TP_SWEPT(a_level_calls_through_the_popped_stack), TP_SWEPT(the_recorder_sees_the_outermost_op_only),
+         TP_SWEPT(autocast_acts_inside_a_recorded_composite), TP_SWEPT(a_failing_mount_is_put_back))

@@ -217,7 +217,7 @@ TP_TEST(numbers_are_asserted)
     tp_shape_env_unref(mode.env);
 }
 
-TP_TEST_MAIN(TP_SWEPT(calls_become_nodes), TP_SWEPT(composites_are_opened_below_autograd_and_whole_above), TP_SWEPT(several_results_are_items),
-             TP_SWEPT(a_write_becomes_the_tensor), TP_SWEPT(constants_and_literals), TP_SWEPT(gradients_are_recorded),
-             TP_SWEPT(values_may_not_be_read), TP_SWEPT(a_table_replaces_ops), TP_SWEPT(sizes_are_nodes),
-             TP_SWEPT(numbers_are_asserted))
+TP_TESTS(TP_SWEPT(calls_become_nodes), TP_SWEPT(composites_are_opened_below_autograd_and_whole_above), TP_SWEPT(several_results_are_items),
+         TP_SWEPT(a_write_becomes_the_tensor), TP_SWEPT(constants_and_literals), TP_SWEPT(gradients_are_recorded),
+         TP_SWEPT(values_may_not_be_read), TP_SWEPT(a_table_replaces_ops), TP_SWEPT(sizes_are_nodes),
+         TP_SWEPT(numbers_are_asserted))

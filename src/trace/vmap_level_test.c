@@ -118,4 +118,4 @@ TP_TEST(tensors_without_a_batch)
     (void)tp_scope_end(&s);
 }
 
-TP_TEST_MAIN(TP_SWEPT(one_level), TP_SWEPT(levels_in_levels), TP_SWEPT(a_recorder_sees_plain_ops), TP_SWEPT(tensors_without_a_batch))
+TP_TESTS(TP_SWEPT(one_level), TP_SWEPT(levels_in_levels), TP_SWEPT(a_recorder_sees_plain_ops), TP_SWEPT(tensors_without_a_batch))

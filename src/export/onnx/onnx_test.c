@@ -117,5 +117,5 @@ TP_TEST(what_has_no_form_is_named)
     (void)tp_scope_end(&s);
 }
 
-TP_TEST_MAIN(TP_SWEPT(columns_and_tile_programs), TP_SWEPT(calls_without_a_rule_are_opened), TP_SWEPT(lists_of_results),
-             TP_SWEPT(what_has_no_form_is_named))
+TP_TESTS(TP_SWEPT(columns_and_tile_programs), TP_SWEPT(calls_without_a_rule_are_opened), TP_SWEPT(lists_of_results),
+         TP_SWEPT(what_has_no_form_is_named))
