@@ -5,6 +5,8 @@
 #ifndef TP_OPS_SYMBOLIC_H
 #define TP_OPS_SYMBOLIC_H
 
+#include <assert.h>
+
 #include "ops/value.h"
 #include "sym/sym.h"
 
@@ -18,10 +20,12 @@ typedef struct tp_symbolic {
 static inline bool tp_tensor_is_symbolic(const tp_tensor *t) { return t->keys & TP_KEY_SYMBOLIC; }
 static inline tp_sym tp_tensor_sym_size(const tp_tensor *t, int dim)
 {
+    assert(dim >= 0 && dim < t->ndim);
     return tp_tensor_is_symbolic(t) ? t->symbolic->size[dim] : tp_sym_int(t->size[dim]);
 }
 static inline tp_sym tp_tensor_sym_stride(const tp_tensor *t, int dim)
 {
+    assert(dim >= 0 && dim < t->ndim);
     return tp_tensor_is_symbolic(t) ? t->symbolic->stride[dim] : tp_sym_int(t->stride[dim]);
 }
 static inline tp_sym tp_tensor_sym_offset(const tp_tensor *t)

@@ -250,6 +250,18 @@ def test_linear():
         assert again.forward == "t(arg0_1) addmm(arg1_1, arg2_1, t) (addmm,)"
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags(mode):
+    """In mode sum the forward pass leaves out which bag an index is in; the backward one counts it, on fake tensors too."""
+    compiled = Compiled(lambda i, starts, w: torch.nn.functional.embedding_bag(i, w, starts, mode=mode))
+    w, weight = torch.randn(5, 4, requires_grad=True), torch.tensor([[1.], [10.], [100.]])
+    i, starts = torch.tensor([1, 2, 3, 1]), torch.tensor([0, 2, 2])
+    (compiled(i, starts, w) * weight).sum().backward()
+    grad, w.grad = w.grad, None
+    (torch.nn.functional.embedding_bag(i, w, starts, mode=mode) * weight).sum().backward()
+    assert same(grad, w.grad)
+
+
 # ---- overlapping and equal inputs ----
 def overlapping(*views, grad=True):
     def make():

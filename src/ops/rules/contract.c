@@ -20,7 +20,8 @@ static bool wrapped(const tp_tensor *t, tp_value dims, int64_t *out, uint64_t *m
 static bool match_sizes(tp_scope *scope, tp_value x[2], const tp_value dims[2], int64_t dim[2][TP_MAX_DIMS])
 {
     for (uint32_t i = 0; i < tp_length(dims[0]) && !scope->failed; i++) {
-        tp_sym a = tp_tensor_sym_size(x[0].tensor, (int)dim[0][i]), b = tp_tensor_sym_size(x[1].tensor, (int)dim[1][i]);
+        tp_sym a = tp_syms_size(x[0].tensor, tp_as_int(dims[0].list->item[i]), &scope->failed);
+        tp_sym b = tp_syms_size(x[1].tensor, tp_as_int(dims[1].list->item[i]), &scope->failed);
         bool one_a = tp_guard(tp_sym_eq(a, tp_sym_int(1)), &scope->failed), one_b = tp_guard(tp_sym_eq(b, tp_sym_int(1)), &scope->failed);
         if (one_a || one_b) {
             int k = one_b ? 0 : 1;

@@ -71,29 +71,6 @@ TP_HOOK_C(tp_c_embedding_bag_backward)
     return enough || tp_fail(TP_ERR_INDEX, "index out of range in self");
 }
 
-/* The bag of each index: as given, or, where the forward call left it out, counted from the offsets.
- * (indices, offsets, offset2bag) */
-TP_HOOK_D(tp_d_bag_of_each)
-{
-    const tp_tensor *indices = arg[0].tensor, *offsets = arg[1].tensor;
-    (void)op;
-    if (arg[2].tensor->numel || !indices->numel || indices->storage->kind == TP_MEMORY_NONE) {
-        result[0] = tp_value_ref(arg[2]);
-        return result[0].tag == TP_TENSOR;
-    }
-    tp_tensor *wide = tp_cast(offsets, TP_i64), *dense = wide ? tp_contiguous(wide) : NULL;
-    tp_tensor *bag = dense ? tp_tensor_new(TP_i64, 1, &indices->numel) : NULL;
-    for (int64_t i = 0, b = 0; bag && i < indices->numel; i++) {
-        while (b + 1 < dense->numel && ((const int64_t *)tp_tensor_data(dense))[b + 1] <= i)
-            b++;
-        ((int64_t *)tp_tensor_data(bag))[i] = b;
-    }
-    tp_tensor_unref(wide);
-    tp_tensor_unref(dense);
-    result[0] = tp_of_tensor(bag);
-    return bag != NULL;
-}
-
 /* embedding_bag(weight, …[, padding_idx]): what the gradient needs is kept where one is wanted. */
 TP_HOOK_D(tp_d_embedding_bag)
 {
