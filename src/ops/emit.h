@@ -45,6 +45,7 @@ tp_value tp_scope_ints(tp_scope *s, const tp_ints *l);          /* owned by the 
 tp_value tp_scope_syms(tp_scope *s, const tp_syms *l);
 
 /* ---- numbers ---- */
+static inline int64_t tp_int_place(int64_t index, int64_t n) { return index < -n || index >= n ? -1 : index < 0 ? index + n : index; }
 static inline int64_t tp_int_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t tp_int_max(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t tp_int_quotient(int64_t a, int64_t b, bool *bad);       /* rounds down */
@@ -68,6 +69,7 @@ tp_value tp_number_product(tp_value a, tp_value b);
 tp_value tp_number_quotient(tp_value a, tp_value b);
 tp_value tp_number_log(tp_value v);                             /* of real numbers */
 int64_t tp_wrap(int64_t dim, int64_t ndim, bool *bad);          /* negative dims; IndexError */
+tp_sym tp_sym_place(tp_sym index, tp_sym n, bool *bad);         /* built-in place */
 
 /* ---- tensors; NULL, the value after a failure, is as good as an empty one ---- */
 static inline int64_t tp_dim(const tp_tensor *t) { return t ? t->ndim : 0; }

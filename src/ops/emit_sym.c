@@ -23,6 +23,17 @@ bool tp_guard(tp_sym condition, bool *bad)
     return answer;
 }
 
+/* An index that depends on data is taken to be in range: the op looks when it runs. */
+tp_sym tp_sym_place(tp_sym index, tp_sym n, bool *bad)
+{
+    tp_sym negative = tp_sym_lt(index, tp_sym_int(0));
+    if (tp_sym_has_unbacked(index) && tp_sym_known(negative) == TP_UNKNOWN)
+        return tp_sym_mod(index, n);
+    if (!tp_guard(tp_sym_ge(index, tp_sym_neg(n)), bad) || !tp_guard(tp_sym_lt(index, n), bad))
+        return tp_sym_int(-1);
+    return tp_guard(negative, bad) ? tp_sym_add(index, n) : index;
+}
+
 int64_t tp_sym_fixed(tp_sym x, bool *bad)
 {
     int64_t value = 0;

@@ -185,6 +185,8 @@ static bool gather_bool(indexing *x, bool on)
     return ok;
 }
 
+static bool apply_item(indexing *x, PyObject *item, int shown_dim, int skipped);
+
 static bool tensor_at(indexing *x, PyObject *o, int shown_dim)
 {
     tp_tensor *t = face_tensor(o);
@@ -197,8 +199,12 @@ static bool tensor_at(indexing *x, PyObject *o, int shown_dim)
         tp_value index;
         return key_int(o, tp_scalar_to_int(tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype)), &index) && select_by(x, index, shown_dim);
     }
-    if (t->ndim == 0 && !mask && !(t->keys & TP_ALL_LAYERS) && !tp_self.active) {
-        return select_at(x, tp_scalar_to_int(tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype)), shown_dim);
+    /* Its value selects, and the result is a view; only vmap, where it has many values, gathers. */
+    if (t->ndim == 0 && !mask && !(t->keys & TP_LAYER_BIT(TP_LAYER_TRANSFORM))) {
+        PyObject *value = face_item(t);
+        bool ok = value && apply_item(x, value, shown_dim, 0);
+        Py_XDECREF(value);
+        return ok;
     }
     if (t->ndim == 0 && mask)
         return gather_flag(x, t);

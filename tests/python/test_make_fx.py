@@ -300,3 +300,23 @@ def test_long_lists_of_a_decomposition_keep_their_members():
         graph = make_fx(f, decomposition_table=core_aten_decompositions())(x)
         assert taper.equal(graph(x), x[-1] * 2)
     assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("mode", ["fake", "symbolic"])
+def test_a_tensor_without_dims_selects(mode):
+    """The result is a view: what is written to its base later shows in it."""
+    def f(x, n):
+        base = x.clone()
+        chosen = base[..., n]
+        base.mul_(2)
+        return chosen
+
+    x = taper.arange(6.0).reshape(2, 3)
+    traced = make_fx(f, tracing_mode=mode)(x, taper.tensor(1))
+    for n in (0, 2, -1):
+        assert traced(x, taper.tensor(n)).tolist() == f(x, taper.tensor(n)).tolist()
+    with pytest.raises(IndexError, match="index 3 out of range"):
+        traced(x, taper.tensor(3))
+    with pytest.raises(RuntimeError, match="get value out of a tracing tensor"):
+        make_fx(f)(x, taper.tensor(1))
+    assert taper.compile(f)(x, taper.tensor(1)).tolist() == [2, 8]

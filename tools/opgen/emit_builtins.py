@@ -52,6 +52,13 @@ class Builtins:
         dim, n = (self.as_int(self.compile(a), a) for a in node.args)
         return Val("int", f"tp_wrap({bare(dim)}, {bare(n)}, {self.bad_place})")
 
+    def call_place(self, node):
+        """An index counted from the front; -1 where it is out of range."""
+        index, n = (self.compile(a) for a in node.args)
+        if "sym" in (index.kind, n.kind):
+            return Val("sym", f"tp_sym_place({self.as_sym(index).text}, {self.as_sym(n).text}, {self.bad_place})")
+        return Val("int", f"tp_int_place({bare(index.text)}, {bare(n.text)})")
+
     def call_reduced(self, node):
         sizes = self.sized(self.compile(node.args[0]), node)
         dims = self.compile(node.args[1])
