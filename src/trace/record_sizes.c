@@ -45,6 +45,18 @@ bool tp_sizes_note(tp_size_nodes *s, const tp_tensor *t, tp_node *n)
     return note_source(s, tp_tensor_sym_offset(t), n, -1);
 }
 
+/* The first call that gives the tensor other sizes in place, may be NULL: what it had is read before. */
+static tp_node *reshaped_by(const tp_node *n)
+{
+    for (uint32_t i = 0; i < n->user_count; i++) {
+        const tp_node *user = n->user[i];
+        const tp_op *op = user->kind == TP_CALL_FUNCTION && user->target.kind == TP_TARGET_OP ? user->target.op : NULL;
+        if (op && op->variant == TP_INPLACE && (op->kind == TP_LIKE_VIEW || op->kind == TP_LIKE_METADATA))
+            return n->user[i];
+    }
+    return NULL;
+}
+
 static tp_node *from_tensor(tp_graph *g, tp_size_source from)
 {
     bool stride = from.dim >= STRIDE_AT;
@@ -52,8 +64,12 @@ static tp_node *from_tensor(tp_graph *g, tp_size_source from)
     tp_value arg[2] = { tp_of_node(from.node), tp_int(stride ? from.dim - STRIDE_AT : from.dim) };
     if (!op)
         return tp_fail(TP_ERR_UNIMPLEMENTED, "this build has no op that reads the size of a tensor");
-    return tp_node_new(g, TP_CALL_FUNCTION, tp_target_op(op), arg, from.dim < 0 ? 1 : 2, 0,
-                       from.dim < 0 ? "sym_storage_offset_default" : stride ? "sym_stride_int" : "sym_size_int");
+    tp_node *n = tp_node_new(g, TP_CALL_FUNCTION, tp_target_op(op), arg, from.dim < 0 ? 1 : 2, 0,
+                             from.dim < 0 ? "sym_storage_offset_default" : stride ? "sym_stride_int" : "sym_size_int");
+    tp_node *later = n ? reshaped_by(from.node) : NULL;
+    if (later)
+        tp_node_move_before(later, n);
+    return n;
 }
 
 static tp_node *node_of(tp_size_nodes *s, tp_graph *g, tp_sym x, bool as_is);

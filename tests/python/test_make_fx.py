@@ -320,3 +320,13 @@ def test_a_tensor_without_dims_selects(mode):
     with pytest.raises(RuntimeError, match="get value out of a tracing tensor"):
         make_fx(f)(x, taper.tensor(1))
     assert taper.compile(f)(x, taper.tensor(1)).tolist() == [2, 8]
+
+
+def test_sizes_are_read_before_they_change():
+    def f(x):
+        y = taper.nn.functional.pad(x, (-1, 0))
+        y.t_()
+        return y.sum() / y.size(0)
+
+    x = taper.arange(15.0).reshape(3, 5)
+    assert make_fx(f, tracing_mode="symbolic")(x)(x).item() == f(x).item() == 22.5

@@ -25,9 +25,9 @@ def lines_of(file):
 
 MAKING, WRITING = lines_of("templates.txt"), lines_of("writes.txt")
 # What no graph can hold: sizes that depend on data, numbers read from tensors, by the program or by a function it calls; what is done to the
-# Python object of a tensor: to jit.trace, PyTorch's and ours, x.data is a constant. torch.compile does not follow functions of torch.func yet.
+# Python object of a tensor (x.data is a constant to jit.trace, PyTorch's and ours; detach_ may reach an input). torch.compile does not follow functions of torch.func yet.
 DATA = re.compile(r"item\(\)|\[(:, )?\{m\}(\[..., 0\])?\]($| [+*]=)|masked_select|bincount|gaussian_nll_loss|one_hot|cov|corrcoef|combinations|nonzero\(|argwhere|unique|lstsq"
-                  r"|\.select\(\{d\}, torch|torch\.tensor\(0\)|== 0\]|> 0\]|repeat_interleave\(\{a\}, torch|\.data\b|requires_grad_|torch\.func")
+                  r"|\.select\(\{d\}, torch|torch\.tensor\(0\)|== 0\]|> 0\]|repeat_interleave\(\{a\}, torch|\.data\b|requires_grad_|detach_\(\)|torch\.func")
 
 
 def kind_of(value):
