@@ -127,6 +127,8 @@ class Program:
         else:
             target = self.rng.choice([name for name in self.made if kind_of(self.space[name]) == kind])
         line, names = self.filled(template, **{letter: target})
+        if self.captured and DATA.search(line):     # one of several words of the template
+            raise ValueError
         if line.count(target) > template.count(f"{{{letter}}}"):        # an operand that is written meanwhile
             raise ValueError
         written = self.space[target].untyped_storage().data_ptr()
@@ -148,6 +150,7 @@ class Program:
 def grow(seed, captured=False):
     """The text of a program; captured: one that is all graph."""
     program = Program(seed)
+    program.captured = captured
     making, program.writing = ([line for line in lines if not captured or not DATA.search(line)] for lines in (MAKING, WRITING))
     wanted = program.rng.randint(10, 40)
     for _ in range(20 * wanted):
