@@ -420,7 +420,16 @@ static bool trains(const tp_functional *f, const tp_op *op, const tp_value *arg)
     return true;
 }
 
-static bool opens(const tp_mount *m, const tp_op *op)
+/* Is there a list of one tensor? */
+static bool has_lone_tensor(const tp_op *op, const tp_value *arg)
+{
+    for (int i = 0; i < op->arg_count; i++)
+        if (op->arg[i].list && op->arg[i].type == TP_TYPE_TENSOR && tp_length(arg[i]) == 1)
+            return true;
+    return false;
+}
+
+static bool opens(const tp_mount *m, const tp_op *op, const tp_value *arg)
 {
     if (op->kind != TP_LIKE_COMPOSITE || !op->open || op->rare->graphs)
         return false;
@@ -429,7 +438,7 @@ static bool opens(const tp_mount *m, const tp_op *op)
     for (int i = 0; i < op->arg_count; i++)
         if (op->arg[i].alias || op->arg[i].written)
             return true;
-    return false;
+    return (op->flags & TP_OP_ALIAS_ALONE) && has_lone_tensor(op, arg);
 }
 
 static bool open_here(const tp_op *op, const tp_value *arg, tp_value *result, void *user)
@@ -455,7 +464,7 @@ static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, t
         return tp_functional_graphs(f, op, arg, result);
     if (f->depth && writes_outside(f, op, arg))
         return tp_fail(TP_ERR_RUNTIME, "%s might be modifying the input!", f->function);
-    if (opens(m, op))
+    if (opens(m, op, arg))
         return tp_mount_reopen(m, open_here, op, arg, result, NULL);
     if (trains(f, op, arg))
         return call_twin(m, op, arg, result);

@@ -309,8 +309,9 @@ class Tables:
         out += sorted({f"TP_OP_{e['kind'].upper()}" for e in model.effects})
         if model.kind == "random" and "TP_OP_RNG" not in out:
             out.append("TP_OP_RNG")
-        if model.column("alias") and model.column("alias").data["how"] == "maybe":
-            out.append("TP_OP_ALIAS_MAYBE")
+        alias = model.column("alias")
+        if alias and alias.data["how"] != "never":
+            out.append(f"TP_OP_ALIAS_{alias.data['how'].upper()}")
         out += [f"TP_OP_{w.upper()}" for w in self.faces(op)]
         if any(model.schema.index(n) >= 0 and model.schema.args[model.schema.index(n)].type.is_tensor for n in model.numbers):
             out.append("TP_OP_NUMBERS")

@@ -391,8 +391,8 @@ class Parser:
 
     def column_alias(self):
         how = self.name()
-        if how not in ("maybe", "never"):
-            self.fail("expected maybe or never")
+        if how not in ("maybe", "alone", "never"):
+            self.fail("expected maybe, alone or never")
         return {"how": how, "name": self.name()}
 
     def column_writes(self):
