@@ -9,6 +9,7 @@
 #include "ops/run.h"
 #include "ops/symbolic.h"
 #include "python/face.h"
+#include "trace/fake.h"
 
 typedef struct indexing {
     tp_tensor *at;              /* counted: the view so far */
@@ -199,8 +200,10 @@ static bool tensor_at(indexing *x, PyObject *o, int shown_dim)
         tp_value index;
         return key_int(o, tp_scalar_to_int(tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype)), &index) && select_by(x, index, shown_dim);
     }
-    /* Its value selects, and the result is a view; only vmap, where it has many values, gathers. */
-    if (t->ndim == 0 && !mask && !(t->keys & TP_LAYER_BIT(TP_LAYER_TRANSFORM))) {
+    /* Its value selects, and the result is a view. It gathers under vmap, where it has many values, and where only facts are wanted. */
+    const tp_fake_mode *fake = tp_self.fake;
+    bool valued = !(t->keys & TP_LAYER_BIT(TP_LAYER_TRANSFORM)) && !(fake && fake->facts_only);
+    if (t->ndim == 0 && !mask && valued) {
         PyObject *value = face_item(t);
         bool ok = value && apply_item(x, value, shown_dim, 0);
         Py_XDECREF(value);

@@ -19,6 +19,7 @@ typedef struct tp_fake_mode {
     tp_shape_env *env;                  /* counted, may be NULL: names what depends on data */
     bool allow_real;
     bool allow_fallback;
+    bool facts_only;                    /* a call here says what its result will be like; it is made later, on data */
 } tp_fake_mode;
 
 TP_API void tp_fake_enter(tp_fake_mode *m);

@@ -26,13 +26,16 @@ def _recorded():
 def _compile_graph(backend, graph, attributes, examples):
     """Hands a captured graph to a back end; what comes back runs it."""
     from ..fx import GraphModule
-    from .exc import BackendCompilerFailed
+    from .._subclasses.fake_tensor import DataDependentOutputException
+    from .exc import BackendCompilerFailed, BackendNeedsData
 
     module = GraphModule(attributes, graph, "GraphModule")
     try:
         compiled = backend(module, examples)
         if not callable(compiled):
             raise TypeError("compiler_fn did not return callable")
+    except DataDependentOutputException as error:
+        raise BackendNeedsData(backend, error) from error
     except Exception as error:
         raise BackendCompilerFailed(backend, error) from error
     return compiled

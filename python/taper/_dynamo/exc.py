@@ -59,3 +59,7 @@ class BackendCompilerFailed(TorchDynamoException):
         self.backend_name = getattr(backend_fn, "__name__", "?")
         self.inner_exception = inner_exception
         super().__init__(f"backend={self.backend_name!r} raised:\n{type(inner_exception).__name__}: {inner_exception}")
+
+
+class BackendNeedsData(BackendCompilerFailed, Unsupported):
+    """The back end asked for a value that depends on data: without fullgraph, the program runs as it is."""

@@ -230,7 +230,7 @@ static entry *make_entry(compiled *f, PyCodeObject *code, const call_state *call
     PyObject *result = NULL;
     bool ok = capture_init(&c, &e->sources);
     if (ok) {
-        tp_fake_mode fake = { .allow_real = true };
+        tp_fake_mode fake = { .allow_real = true, .facts_only = true };
         c.call = *call;
         c.globals = PyFunction_GET_GLOBALS(f->function);
         tp_fake_enter(&fake);
@@ -304,7 +304,7 @@ static PyObject *call_new(compiled *f, PyCodeObject *code, code_entries *all, co
     entry *e = make_entry(f, code, call, slot);
     if (!e) {
         bool unsupported = PyErr_ExceptionMatches(face.capture_words->unsupported), own = face.capture_words->failed && PyErr_ExceptionMatches(face.capture_words->failed);
-        if (f->fullgraph || own || PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) || PyErr_ExceptionMatches(PyExc_MemoryError))
+        if (f->fullgraph || (own && !unsupported) || PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) || PyErr_ExceptionMatches(PyExc_MemoryError))
             return NULL;
         PyErr_Clear();
         all->plain |= unsupported;              /* another call may go another way, but will seldom be worth the search */
