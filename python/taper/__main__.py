@@ -1,4 +1,4 @@
-"""python -m taper script.py args | -m module args | -c command: runs a program with Taper as its torch.
+"""python -m taper script.py args | -m module args | -c command | - (standard input): runs a program with Taper as its torch.
 
 python -m taper cc model.pt2 -o model.c: writes a program as C."""
 import os
@@ -6,7 +6,7 @@ import runpy
 import sys
 import types
 
-USAGE = "usage: python -m taper (script.py | -m module | -c command) [argument ...]\n       python -m taper cc model.pt2 [-o model.c] [--main] [--name function]"
+USAGE = "usage: python -m taper (script.py | -m module | -c command | -) [argument ...]\n       python -m taper cc model.pt2 [-o model.c] [--main] [--name function]"
 
 
 def fresh_main(file=None):
@@ -42,10 +42,11 @@ def main(arguments):
     if first in ("-m", "-c") and len(arguments) < 2:
         print(USAGE, file=sys.stderr)
         return 2
-    if first == "-c":
-        sys.argv = ["-c", *arguments[2:]]
+    if first in ("-c", "-"):
+        text, name = (arguments[1], "<string>") if first == "-c" else (sys.stdin.read(), "<stdin>")
+        sys.argv = [first, *arguments[2 if first == "-c" else 1:]]
         sys.path[0] = ""
-        exec(compile(arguments[1], "<string>", "exec"), fresh_main())
+        exec(compile(text, name, "exec"), fresh_main())
     elif first == "-m":
         sys.argv = arguments[1:]
         sys.path[0] = os.getcwd()

@@ -32,6 +32,9 @@ def test_command_and_module(tmp_path):
     done = run("-m", "taper", "-c", PROGRAM, "x")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "['x']"
+    done = run("-m", "taper", "-", "z", input=PROGRAM)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "['z']"
     (tmp_path / "some_module.py").write_text(PROGRAM)
     done = run("-m", "taper", "-m", "some_module", "y", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
