@@ -1,9 +1,9 @@
-/* test.c - the runner behind test.h: `taper-test FILE [--sweep]`. */
+/* test.c - the runner behind test.h: `taper-test FILE [--sweep [PART PARTS]]`. */
 #include "base/test.h"
 
 int tp_test_bad;
 bool tp_test_quiet;
-bool tp_test_sweeping;
+size_t tp_test_part, tp_test_parts;
 static tp_test_file *files;
 
 enum { MOST_FAILURES = 10000000, SPARSE_STEP = 2 };
@@ -56,7 +56,7 @@ static void run_test(void *test)
 
 static bool sweep(const tp_test *t)
 {
-    return t->kind == TP_TEST_IN_PARTS || tp_test_sweep(t->name, t->kind == TP_TEST_SPARSE, run_test, (void *)t);
+    return t->kind == TP_TEST_IN_PARTS || t->kind == TP_TEST_SWEEPER || tp_test_sweep(t->name, t->kind == TP_TEST_SPARSE, run_test, (void *)t);
 }
 
 void tp_test_enter(tp_test_file *file)
@@ -80,7 +80,8 @@ static int run_file(const tp_test_file *file)
     printf("1..%zu\n", file->count);
     for (size_t i = 0; i < file->count; i++) {
         const tp_test *t = &file->tests[i];
-        bool ok = plain(t) && (!tp_test_sweeping || sweep(t));
+        bool ours = tp_test_part == 0 || t->kind == TP_TEST_SWEEPER;
+        bool ok = !ours || (plain(t) && (!tp_test_parts || sweep(t)));
         printf("%sok %zu - %s\n", ok ? "" : "not ", i + 1, t->name);
         failed += !ok;
     }
@@ -90,12 +91,15 @@ static int run_file(const tp_test_file *file)
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
-    tp_test_sweeping = argc > 2 && strcmp(argv[2], "--sweep") == 0;
+    if (argc > 2 && strcmp(argv[2], "--sweep") == 0) {
+        tp_test_part = argc > 3 ? strtoul(argv[3], NULL, 10) : 0;
+        tp_test_parts = argc > 4 ? strtoul(argv[4], NULL, 10) : 1;
+    }
     for (const tp_test_file *f = files; f && argc > 1; f = f->next) {
         if (ends_with(f->path, argv[1]))
             return run_file(f);
     }
-    fprintf(stderr, "usage: %s FILE [--sweep], with one of\n", argv[0]);
+    fprintf(stderr, "usage: %s FILE [--sweep [PART PARTS]], with one of\n", argv[0]);
     for (const tp_test_file *f = files; f; f = f->next)
         fprintf(stderr, "    %s\n", f->path);
     return 2;

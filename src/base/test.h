@@ -6,7 +6,8 @@
  * One program holds all files, so that an edit links once; it runs the file it is asked for: `taper-test arena/arena_test.c`.
  * Each test runs once plainly. With --sweep it runs again with its 1st, 2nd, 3rd … allocation failing until it gets
  * through: it must not crash nor leak, and its checks are silent, for what it computes is then undefined. A long test takes
- * ever longer steps (TP_SPARSE), or some test of its program sweeps the parts one by one (TP_IN_PARTS, tp_test_sweep). Inside
+ * ever longer steps (TP_SPARSE), or a test of its file sweeps the parts one by one (TP_IN_PARTS, TP_SWEEPER, tp_test_sweep), which
+ * several runs may share: `--sweep 1 4` is the second of four, and only the first has the other tests too. Inside
  * a test, TP_NEED(x) leaves through `out:` when x fails, as the code under test would. */
 #ifndef TP_BASE_TEST_H
 #define TP_BASE_TEST_H
@@ -17,7 +18,7 @@
 
 #include "base/runtime.h"
 
-typedef enum tp_test_kind { TP_TEST_SWEPT, TP_TEST_SPARSE, TP_TEST_IN_PARTS } tp_test_kind;
+typedef enum tp_test_kind { TP_TEST_SWEPT, TP_TEST_SPARSE, TP_TEST_IN_PARTS, TP_TEST_SWEEPER } tp_test_kind;
 
 typedef struct tp_test {
     const char *name;
@@ -27,7 +28,7 @@ typedef struct tp_test {
 
 extern int tp_test_bad;         /* failed checks of the running test */
 extern bool tp_test_quiet;      /* inside the sweep */
-extern bool tp_test_sweeping;   /* the program was asked to sweep */
+extern size_t tp_test_part, tp_test_parts;  /* which share of the sweep is asked for; of 0: none */
 
 #define TP_TEST(name) static void name(void)
 #define TP_EXPECT(c)                                                                                      \
@@ -70,6 +71,7 @@ bool tp_test_sweep(const char *name, bool sparse, void (*run)(void *), void *arg
 #define TP_SWEPT(n) { #n, n, TP_TEST_SWEPT }
 #define TP_SPARSE(n) { #n, n, TP_TEST_SPARSE }
 #define TP_IN_PARTS(n) { #n, n, TP_TEST_IN_PARTS }
+#define TP_SWEEPER(n) { #n, n, TP_TEST_SWEEPER }
 #define TP_TESTS(...) TP_TESTS_AFTER(NULL, __VA_ARGS__)
 #define TP_TESTS_AFTER(prepare, ...)                                                                \
     static const tp_test tests_here[] = { __VA_ARGS__ };                                            \
