@@ -21,13 +21,16 @@ if _wants_to_be_torch():
     __spec__ = type(__spec__)("torch", __spec__.loader, origin=__spec__.origin, is_package=True)
     __spec__.submodule_search_locations = __path__
 
-from . import _C
-from ._C import (
+from . import _C, _facades
+
+_facades.install()
+
+from ._C import (  # noqa: E402
     Generator, Size, SymBool, SymFloat, SymInt, Tensor, UntypedStorage, as_tensor, asarray, can_cast, device, dtype, finfo, from_numpy, frombuffer,
     get_default_dtype, get_num_threads, iinfo, is_grad_enabled, is_inference_mode_enabled, is_anomaly_enabled,
     is_anomaly_check_nan_enabled, is_tensor, layout, memory_format, promote_types, set_num_threads, tensor,
 )
-from .torch_version import __version__
+from .torch_version import __version__  # noqa: E402
 
 for _name in (
     "uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128 bool bfloat16 float double half short int "

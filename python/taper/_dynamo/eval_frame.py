@@ -24,6 +24,11 @@ def is_compiling():
     return _is_exporting()
 
 
+def is_dynamo_compiling():
+    """Is the program being captured by its bytecode? Code that is captured never runs this."""
+    return False
+
+
 def unsupported(a, b):
     """A function no capture follows; gives b."""
     return b

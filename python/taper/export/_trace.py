@@ -468,3 +468,8 @@ def _call_exported(mod, stack, args, kwargs):
     in_spec, out_spec = mod._in_spec, mod._out_spec
     mod._check_inputs(mod, args, kwargs)
     return pytree.tree_unflatten(list(_run_nodes(mod.graph, _flat_inputs(in_spec, args, kwargs), stack, mod)), out_spec)
+
+
+def capture_pre_autograd_graph(f, args, kwargs=None, dynamic_shapes=None):
+    """The module's graph as a module: in-place operations as they were called."""
+    return _export_for_training(f, args, kwargs, dynamic_shapes).module()
