@@ -89,9 +89,9 @@ _FACES = {
 
 # Names of the root that load a part of the package.
 _ELSEWHERE = {
-    "cc": "._cc", "autocast": ".amp", "vmap": ".func", "cond": "._higher_order_ops.cond", "fork": ".jit._async", "wait": ".jit._async",
+    "cc": "._cc", "autocast": ".amp", "vmap": ".func", "cond": "._higher_order_ops.cond", "fork": ".futures", "wait": ".futures",
     "save": ".serialization", "load": ".serialization", "pca_lowrank": "._lowrank", "svd_lowrank": "._lowrank", "Tag": "._tags",
-    "Event": "._streams", "Stream": "._streams", "get_device_module": "._streams",
+    "Event": "._device", "Stream": "._device", "get_device_module": "._device",
 }
 
 

@@ -12,6 +12,11 @@ ROOT = __package__
 
 # Files that hold what PyTorch has in several modules, and those modules, beside the file.
 FAMILIES = {
+    "_dynamo.eval_frame": """
+        decorators: allow_in_graph breaks disable disallow_in_graph forbid_in_graph graph_break run""",
+    "_dynamo.utils": """
+        debug_utils: same_two_models
+        mutation_guard: GenerationTracker""",
     "_functorch.aot_autograd": """
         partitioners: default_partition min_cut_rematerialization_partition""",
     "_functorch.eager_transforms": """
@@ -27,13 +32,23 @@ FAMILIES = {
         _higher_order_ops.while_loop: while_loop while_loop_op""",
     "autograd.grad_mode": """
         anomaly_mode: set_detect_anomaly detect_anomaly""",
+    "futures": """
+        jit._async: fork wait""",
     "fx.passes.infra.pass_manager": """
         pass_base: PassResult PassBase""",
     "fx.passes.shape_prop": """
         fake_tensor_prop: FakeTensorProp""",
+    "fx.passes.split_module": """
+        split_utils: getattr_recursive setattr_recursive Component split_by_tags""",
+    "fx.passes.tools_common": """
+        graph_manipulation: replace_target_nodes_with size_bytes get_size_of_all_nodes get_tensor_meta get_size_of_node""",
+    "fx.passes.utils": """
+        utils.common: HolderModule lift_subgraph_as_module compare_graphs""",
     "fx.passes.utils.matcher_utils": """
         matcher_with_name_node_map_utils: SubgraphMatcherWithNameNodeMap
         source_matcher_utils: get_source_partitions check_subgraphs_connected SourcePartition""",
+    "jit._script": """
+        _state: _clear_class_state qualified taken""",
     "nn.modules._weightless": """
         channelshuffle: ChannelShuffle
         distance: PairwiseDistance CosineSimilarity
@@ -60,6 +75,10 @@ FAMILIES = {
         rmsprop: RMSprop
         rprop: Rprop
         sparse_adam: SparseAdam""",
+    "testing._internal.decorators": """
+        common_cuda: PLATFORM_SUPPORTS_FLASH_ATTENTION PLATFORM_SUPPORTS_FUSED_ATTENTION PLATFORM_SUPPORTS_MEM_EFF_ATTENTION SM53OrLater
+        common_cuda: SM60OrLater SM70OrLater SM75OrLater SM80OrLater SM90OrLater TEST_CUDA TEST_CUDNN TEST_CUDNN_VERSION TEST_MAGMA
+        common_cuda: TEST_MULTIGPU with_tf32_off""",
     "utils._sympy.value_ranges": """
         numbers: IntInfinity NegativeIntInfinity int_oo""",
 }
@@ -118,6 +137,8 @@ FACADES = {
     "linalg": """Linear algebra: the ops named linalg_…, under their short names.
         _C._linalg: *=linalg_*
         _C: LinAlgError=_LinAlgError""",
+    "nn.parallel": """Modules spread over devices: here there is one.
+        nn.parallel.data_parallel: DataParallel""",
     "optim.adamw": """AdamW, which is Adam with another weight decay.
         optim.adam: AdamW adamw""",
     "signal": """Signal processing: windows.

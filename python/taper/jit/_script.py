@@ -1,11 +1,27 @@
 """ScriptModule: a module whose methods are graphs, with the members of an nn.Module."""
 import copy
 
-from .. import _C
+from .. import _C, _facades
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
-from . import _state
 
+
+# ---- What torch.jit remembers between calls: which names of classes are taken --------------------------------------
+taken = {}      # qualified name -> how many classes have it; kept by _jit_make_module
+
+
+def qualified(obj, name):
+    """The name of a function or class in an archive hangs on its module."""
+    if getattr(obj, "__module__", "") is None:
+        raise RuntimeError(f"Could not get qualified name for class '{name}': __module__ can't be None.")
+    return name
+
+
+def _clear_class_state():
+    taken.clear()
+
+
+# ---- Modules ---------------------------------------------------------------------------------------------------------
 _PARAMETER, _BUFFER, _MODULE, _ATTRIBUTE = range(4)
 
 
@@ -180,7 +196,7 @@ def script(obj, *args, **kwargs):
     if isinstance(obj, (ScriptModule, _C.ScriptFunction)):
         return obj
     name = getattr(obj, "__name__", type(obj).__name__)
-    _state.qualified(obj, "_lambda" if name == "<lambda>" else name)
+    qualified(obj, "_lambda" if name == "<lambda>" else name)
     raise NotImplementedError("torch.jit.script: Taper has no script compiler yet; use torch.jit.trace")
 
 
@@ -224,3 +240,6 @@ def unused(fn):
 
 def annotate(the_type, the_value):
     return the_value
+
+
+_facades.settle(__name__)

@@ -4,7 +4,7 @@ A rule says what it keeps for a parameter (`_begin`) and how one gradient change
 and the weight decay already in them, complex tensors as pairs of real numbers.
 """
 from .. import _facades
-from ..nn._root import torch
+from .._root import torch
 from .optimizer import Optimizer, _check_exclusive, _check_lr, _use_grad_for_differentiable
 
 

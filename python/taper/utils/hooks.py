@@ -92,7 +92,7 @@ class BackwardHook:
         return args
 
     def setup_output_hook(self, result):
-        from ..nn._root import torch
+        from .._root import torch
         from ..nn.modules._functions import pass_through
 
         single = isinstance(result, torch.Tensor)

@@ -1,5 +1,5 @@
 """The identity whose autograd node carries module hooks."""
-from .._root import torch
+from ..._root import torch
 
 __all__ = ["BackwardHookFunction", "pass_through"]
 

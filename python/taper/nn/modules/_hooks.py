@@ -5,7 +5,7 @@ from functools import partial
 
 from ... import _C
 from ...utils.hooks import BackwardHook, RemovableHandle
-from .._root import torch
+from ..._root import torch
 
 _global_buffer_registration_hooks = OrderedDict()
 _global_module_registration_hooks = OrderedDict()

@@ -3,7 +3,7 @@ values, replaced for one call."""
 import warnings
 
 from ... import _facades
-from .._root import torch
+from ..._root import torch
 
 
 # ---- Parameters as one vector, and back ----------------------------------------------------------------------------

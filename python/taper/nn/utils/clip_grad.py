@@ -1,7 +1,7 @@
 """Keeping gradients small."""
 import warnings
 
-from .._root import torch
+from ..._root import torch
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 

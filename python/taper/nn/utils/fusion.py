@@ -1,7 +1,7 @@
 """Layers joined with the batch norm that follows them, for inference."""
 import copy
 
-from .._root import torch
+from ..._root import torch
 from ..parameter import Parameter
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]

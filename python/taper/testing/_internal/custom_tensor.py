@@ -1,5 +1,5 @@
 """ConstantExtraMetadataTensor: a tensor subclass that carries a constant beside its tensor."""
-from .._torch import torch
+from ..._root import torch
 from ...utils import _pytree as pytree
 from ...utils._python_dispatch import return_and_correct_aliasing
 

@@ -1,5 +1,5 @@
 """TwoTensor: a tensor subclass of two tensors on which every op runs twice. It tests how subclasses are traced."""
-from .._torch import torch
+from ..._root import torch
 from ...utils import _pytree as pytree
 from ...utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 
