@@ -45,7 +45,7 @@ for _name, _value in vars(_C._VariableFunctions).items():
     if not _name.startswith("__"):
         globals()[_name] = _value
 
-from . import _tensor  # noqa: E402  (methods of Tensor written in Python)
+from ._tensor import set_printoptions  # noqa: E402  (and methods of Tensor written in Python)
 from ._settings import (  # noqa: E402
     are_deterministic_algorithms_enabled, get_default_device, get_deterministic_debug_mode, get_float32_matmul_precision,
     get_num_interop_threads, is_complex, is_deterministic_algorithms_warn_only_enabled, is_floating_point, is_nonzero,
@@ -64,7 +64,6 @@ from ._autocast import (  # noqa: E402
     autocast_decrement_nesting, autocast_increment_nesting, clear_autocast_cache, get_autocast_dtype, is_autocast_cache_enabled,
     is_autocast_enabled, set_autocast_cache_enabled, set_autocast_dtype, set_autocast_enabled,
 )
-from ._tensor_str import set_printoptions  # noqa: E402
 from .autograd.grad_mode import (  # noqa: E402
     enable_grad, inference_mode, no_grad, set_grad_enabled,
 )
@@ -113,7 +112,7 @@ def __getattr__(name):
             setattr(here, name, value)
             return value
     if name in _FACES:
-        from ._legacy import legacy_type
+        from .storage import legacy_type
 
         value = legacy_type(name, _FACES[name])
         setattr(here, name, value)

@@ -30,10 +30,17 @@ FAMILIES = {
         _higher_order_ops.scan: along_first scan scan_op
         _higher_order_ops.utils: is_tensor flat_function
         _higher_order_ops.while_loop: while_loop while_loop_op""",
+    "_tensor": """
+        _tensor_str: get_printoptions printoptions set_printoptions""",
     "autograd.grad_mode": """
         anomaly_mode: set_detect_anomaly detect_anomaly""",
     "futures": """
         jit._async: fork wait""",
+    "fx.graph": """
+        _pytree: SUPPORTED_NODES SUPPORTED_NODES_EXACT_MATCH register_pytree_flatten_spec tree_flatten_spec""",
+    "fx.node": """
+        _compatibility: compatibility
+        immutable_collections: immutable_dict immutable_list""",
     "fx.passes.infra.pass_manager": """
         pass_base: PassResult PassBase""",
     "fx.passes.shape_prop": """
@@ -48,7 +55,10 @@ FAMILIES = {
         matcher_with_name_node_map_utils: SubgraphMatcherWithNameNodeMap
         source_matcher_utils: get_source_partitions check_subgraphs_connected SourcePartition""",
     "jit._script": """
+        _serialization: load save
         _state: _clear_class_state qualified taken""",
+    "nn.modules._hooks": """
+        _functions: BackwardHookFunction pass_through""",
     "nn.modules._weightless": """
         channelshuffle: ChannelShuffle
         distance: PairwiseDistance CosineSimilarity
@@ -61,7 +71,9 @@ FAMILIES = {
         pixelshuffle: PixelShuffle PixelUnshuffle
         upsampling: Upsample UpsamplingNearest2d UpsamplingBilinear2d""",
     "nn.utils._parameters": """
+        clip_grad: clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm
         convert_parameters: parameters_to_vector vector_to_parameters
+        fusion: fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights
         init: skip_init
         memory_format: convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format
         stateless: functional_call""",
@@ -79,6 +91,8 @@ FAMILIES = {
         common_cuda: PLATFORM_SUPPORTS_FLASH_ATTENTION PLATFORM_SUPPORTS_FUSED_ATTENTION PLATFORM_SUPPORTS_MEM_EFF_ATTENTION SM53OrLater
         common_cuda: SM60OrLater SM70OrLater SM75OrLater SM80OrLater SM90OrLater TEST_CUDA TEST_CUDNN TEST_CUDNN_VERSION TEST_MAGMA
         common_cuda: TEST_MULTIGPU with_tf32_off""",
+    "testing._internal.two_tensor": """
+        custom_tensor: ConstantExtraMetadataTensor""",
     "utils._sympy.value_ranges": """
         numbers: IntInfinity NegativeIntInfinity int_oo""",
 }
