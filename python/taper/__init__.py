@@ -21,13 +21,16 @@ if _wants_to_be_torch():
     __spec__ = type(__spec__)("torch", __spec__.loader, origin=__spec__.origin, is_package=True)
     __spec__.submodule_search_locations = __path__
 
-from . import _C
-from ._C import (
+from . import _C, _facades
+
+_facades.install()
+
+from ._C import (  # noqa: E402
     Generator, Size, SymBool, SymFloat, SymInt, Tensor, UntypedStorage, as_tensor, asarray, can_cast, device, dtype, finfo, from_numpy, frombuffer,
     get_default_dtype, get_num_threads, iinfo, is_grad_enabled, is_inference_mode_enabled, is_anomaly_enabled,
     is_anomaly_check_nan_enabled, is_tensor, layout, memory_format, promote_types, set_num_threads, tensor,
 )
-from .torch_version import __version__
+from .torch_version import __version__  # noqa: E402
 
 for _name in (
     "uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128 bool bfloat16 float double half short int "
@@ -42,7 +45,7 @@ for _name, _value in vars(_C._VariableFunctions).items():
     if not _name.startswith("__"):
         globals()[_name] = _value
 
-from . import _tensor  # noqa: E402  (methods of Tensor written in Python)
+from ._tensor import set_printoptions  # noqa: E402  (and methods of Tensor written in Python)
 from ._settings import (  # noqa: E402
     are_deterministic_algorithms_enabled, get_default_device, get_deterministic_debug_mode, get_float32_matmul_precision,
     get_num_interop_threads, is_complex, is_deterministic_algorithms_warn_only_enabled, is_floating_point, is_nonzero,
@@ -61,7 +64,6 @@ from ._autocast import (  # noqa: E402
     autocast_decrement_nesting, autocast_increment_nesting, clear_autocast_cache, get_autocast_dtype, is_autocast_cache_enabled,
     is_autocast_enabled, set_autocast_cache_enabled, set_autocast_dtype, set_autocast_enabled,
 )
-from ._tensor_str import set_printoptions  # noqa: E402
 from .autograd.grad_mode import (  # noqa: E402
     enable_grad, inference_mode, no_grad, set_grad_enabled,
 )
@@ -86,9 +88,9 @@ _FACES = {
 
 # Names of the root that load a part of the package.
 _ELSEWHERE = {
-    "cc": "._cc", "autocast": ".amp", "vmap": ".func", "cond": "._higher_order_ops.cond", "fork": ".jit._async", "wait": ".jit._async",
+    "cc": "._cc", "autocast": ".amp", "vmap": ".func", "cond": "._higher_order_ops.cond", "fork": ".futures", "wait": ".futures",
     "save": ".serialization", "load": ".serialization", "pca_lowrank": "._lowrank", "svd_lowrank": "._lowrank", "Tag": "._tags",
-    "Event": "._streams", "Stream": "._streams", "get_device_module": "._streams",
+    "Event": "._device", "Stream": "._device", "get_device_module": "._device",
 }
 
 
@@ -110,7 +112,7 @@ def __getattr__(name):
             setattr(here, name, value)
             return value
     if name in _FACES:
-        from ._legacy import legacy_type
+        from .storage import legacy_type
 
         value = legacy_type(name, _FACES[name])
         setattr(here, name, value)

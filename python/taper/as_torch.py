@@ -34,9 +34,24 @@ class _Alias:
 
     def find_distributions(self, context=None):
         """Asked by importlib.metadata."""
-        from ._distribution import Distribution
+        return [_distribution()] if context is None or context.name in (None, "torch") else []
 
-        return [Distribution()] if context is None or context.name in (None, "torch") else []
+
+def _distribution():
+    """What importlib.metadata says of torch while Taper answers for it."""
+    import importlib.metadata
+    import pathlib
+
+    from .torch_version import __version__
+
+    class Distribution(importlib.metadata.Distribution):
+        def read_text(self, filename):
+            return f"Metadata-Version: 2.1\nName: torch\nVersion: {__version__}\n" if filename in ("METADATA", "PKG-INFO") else None
+
+        def locate_file(self, path):
+            return pathlib.Path(__file__).parent.parent / path
+
+    return Distribution()
 
 
 def answer_for_torch():

@@ -1,6 +1,8 @@
 """Futures: a value that will be set, callbacks on it, and waiting for several."""
 import threading
 
+from . import _facades
+
 __all__ = ["Future", "collect_all", "wait_all"]
 
 
@@ -92,3 +94,20 @@ def collect_all(futures):
 
 def wait_all(futures):
     return [future.wait() for future in collect_all(futures).wait()]
+
+
+# ---- fork and wait: work is done at once, and the future holds what came of it -------------------------------------
+def fork(func, *args, **kwargs):
+    future = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
+
+
+def wait(future):
+    return future.wait()
+
+
+_fork, _wait = fork, wait
+
+
+_facades.settle(__name__)

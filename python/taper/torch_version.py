@@ -1,4 +1,4 @@
-"""The version this package answers for: PyTorch's, since libraries refuse old ones."""
+"""The version this package answers for, PyTorch's, since libraries refuse old ones; and how the engine was built."""
 
 
 def _parts(text):
@@ -52,3 +52,18 @@ class TorchVersion(str):
 
 
 __version__ = TorchVersion("2.13.0+cpu")
+cuda = hip = xpu = None
+debug = False
+git_version = "taper"
+
+
+def show():
+    import platform
+
+    return f"Taper, as PyTorch {__version__}, built with:\n  - C17\n  - {platform.machine()}, CPU only\n"
+
+
+def parallel_info():
+    from . import get_num_interop_threads, get_num_threads
+
+    return f"get_num_threads() : {get_num_threads()}\nget_num_interop_threads() : {get_num_interop_threads()}\n"

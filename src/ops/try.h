@@ -18,8 +18,8 @@ typedef struct tp_sample {
     uint8_t        dtype;       /* of a tensor */
     uint8_t        count;       /* sizes, or elements */
     const char    *name;        /* of a set; of a tensor: its layout, may be NULL */
-    union {                     /* by kind */
-        const int64_t *size;
+    union {                     /* by kind; sizes stand here, for most samples are small tensors */
+        int16_t        size[8];     /* of a tensor */
         const double  *element;
         tp_value       value;   /* of a literal; lists and texts are constants */
     };

@@ -130,8 +130,8 @@ static tp_tensor *make_tensor(const tp_sample *s, const tp_sample_style *style, 
     tp_dtype d = s->kind == TP_SAMPLE_TENSOR ? (tp_dtype)s->dtype : TP_f32;
     if (s->kind == TP_SAMPLE_TENSOR) {
         ndim = s->count;
-        if (ndim)
-            memcpy(size, s->size, (size_t)ndim * sizeof *size);
+        for (int i = 0; i < ndim; i++)
+            size[i] = s->size[i];
         if (s->name && strcmp(s->name, "transposed") == 0)
             layout = TP_SAMPLE_TRANSPOSED;
         else if (s->name && strncmp(s->name, "channels_last", 13) == 0)

@@ -153,7 +153,7 @@ class Tables:
     def sample(self, s, type):
         if s[0] == "tensor":
             dtype = {"bool": "b8"}.get(s[1], s[1])
-            sizes = f".count = {len(s[2])}, .size = (const int64_t[]){{ {', '.join(map(str, s[2]))} }}" if s[2] else ".count = 0"
+            sizes = f".count = {len(s[2])}, .size = {{ {', '.join(map(str, s[2]))} }}" if s[2] else ".count = 0"
             layout = f", .name = {quote(s[3])}" if s[3] else ""
             return f"{{ .kind = TP_SAMPLE_TENSOR, .dtype = TP_{dtype}, {sizes}{layout} }}"
         if s[0] == "of":

@@ -2,8 +2,8 @@
 from . import config, exc
 from ._words import tell as _tell
 from .backends.registry import list_backends, lookup_backend, register_backend
-from .decorators import allow_in_graph, disable, disallow_in_graph, forbid_in_graph, graph_break, run
-from .eval_frame import OptimizedModule, is_compiling, is_dynamo_supported, optimize, optimize_assert, reset
+from .eval_frame import (OptimizedModule, allow_in_graph, disable, disallow_in_graph, forbid_in_graph, graph_break, is_compiling,
+                         is_dynamo_supported, optimize, optimize_assert, reset, run)
 
 _tell()
 

@@ -44,7 +44,7 @@ def _compile_graph(backend, graph, attributes, examples):
 def tell():
     from .. import nn
     from ..autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
-    from . import decorators, exc
+    from . import eval_frame, exc
 
     _C._capture._configure({
         "unsupported": exc.Unsupported,
@@ -54,7 +54,7 @@ def tell():
         "opened": (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict),
         "recorded": _recorded(),
         "contexts": (no_grad, enable_grad, set_grad_enabled, inference_mode),
-        "breaks": decorators.breaks,
+        "breaks": eval_frame.breaks,
         "operators": tuple(getattr(operator, name) for name in _PLAIN + _IN_PLACE),
         "comparisons": (operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge),
         "getitem": operator.getitem,

@@ -2,10 +2,57 @@
 import functools
 import types
 
-from .. import _C
+from .. import _C, _facades
 from ..nn import Module
 from . import config
 from .backends.registry import lookup_backend
+
+
+# ---- Marks on functions: not to be captured, or to break the graph -------------------------------------------------
+# Callables a capture stops at; the C side has this very set.
+breaks = {print, *(f for name, f in vars(_C).items() if name.startswith("_func_"))}      # transforms call their functions themselves
+
+
+def graph_break():
+    """Does nothing; a capture ends here."""
+
+
+breaks.add(graph_break)
+
+
+def disable(fn=None, recursive=True):
+    """The function is run as it is, and so is what it calls."""
+    if fn is None:
+        return functools.partial(disable, recursive=recursive)
+
+    @functools.wraps(fn)
+    def plain(*args, **kwargs):
+        return fn(*args, **kwargs)
+
+    plain._torchdynamo_disable = True
+    return plain
+
+
+def run(fn=None):
+    """Entries that exist are used, none is made."""
+    raise NotImplementedError("torch._dynamo.run is not there yet")
+
+
+def allow_in_graph(fn):
+    """The function becomes one node of the graph instead of being followed."""
+    if isinstance(fn, (list, tuple)):
+        return [allow_in_graph(one) for one in fn]
+    raise NotImplementedError("torch._dynamo.allow_in_graph is not there yet")
+
+
+def disallow_in_graph(fn):
+    breaks.add(fn)
+    return fn
+
+
+def forbid_in_graph(fn):
+    breaks.add(fn)
+    return fn
 
 
 def reset():
@@ -22,6 +69,11 @@ def is_compiling():
     from ..export._trace import _is_exporting
 
     return _is_exporting()
+
+
+def is_dynamo_compiling():
+    """Is the program being captured by its bytecode? Code that is captured never runs this."""
+    return False
 
 
 def unsupported(a, b):
@@ -149,3 +201,6 @@ def optimize(backend="inductor", *, nopython=False, guard_export_fn=None, guard_
 
 def optimize_assert(backend, *, hooks=None, export=False, export_constraints=None, dynamic=None):
     return _Optimize(backend, True, None)
+
+
+_facades.settle(__name__)

@@ -2,6 +2,9 @@
 import collections
 import math
 
+from .. import _facades
+
+
 counters = collections.defaultdict(collections.Counter)
 
 
@@ -29,3 +32,18 @@ def same(ref, res, fp64_ref=None, cos_similarity=False, tol=1e-4, equal_nan=Fals
     if hasattr(ref, "__dict__") and type(ref) is type(res):
         return same(vars(ref), vars(res), tol=tol, equal_nan=equal_nan, exact_dtype=exact_dtype)
     return ref == res
+
+
+# ---- Comparing a model with its compiled self ----------------------------------------------------------------------
+def same_two_models(gm, opt_gm, example_inputs, only_fwd=False, *, require_fp64=False, ignore_non_fp=False):
+    raise NotImplementedError("torch._dynamo.debug_utils.same_two_models is not there yet")
+
+
+# ---- Generations of modules ----------------------------------------------------------------------------------------
+class GenerationTracker:
+    @classmethod
+    def get_generation_value(cls, obj):
+        raise NotImplementedError("torch._dynamo.mutation_guard.GenerationTracker is not there yet")
+
+
+_facades.settle(__name__)

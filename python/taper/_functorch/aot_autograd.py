@@ -6,14 +6,13 @@ import contextlib
 import functools
 import itertools
 
-from .. import _C
+from .. import _C, _facades
 from ..fx import GraphModule
 from ..fx.experimental.proxy_tensor import is_sym_node
 from ..fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from ..nn import Module
 from ..utils import _pytree as pytree
 from . import config
-from .partitioners import default_partition
 
 __all__ = ["aot_function", "aot_module", "aot_module_simplified", "compiled_function", "compiled_module", "make_boxed_func",
            "make_boxed_compiler", "get_aot_compilation_context", "get_aot_graph_name", "get_graph_being_compiled", "AOT_COUNTER"]
@@ -49,6 +48,23 @@ def _compiling(graph):
         _being_compiled.clear()
 
 
+# ---- how a joint graph becomes a forward and a backward one; the work is done in src/aot/partition.c ----
+def _split(joint_module, count, thrifty):
+    forward, backward, _, _ = _C._aot_partition(joint_module.graph, count, thrifty)
+    return GraphModule(joint_module, forward), GraphModule(joint_module, backward)
+
+
+def default_partition(joint_module, _joint_inputs, *, num_fwd_outputs, static_lifetime_input_indices=None):
+    """The forward computes its results and hands over everything that the backward reads of it."""
+    return _split(joint_module, num_fwd_outputs, False)
+
+
+def min_cut_rematerialization_partition(joint_module, _joint_inputs, compiler="inductor", *, num_fwd_outputs, static_lifetime_input_indices=None):
+    """As few bytes as can be are handed over: what runs over elements once is computed again in the backward."""
+    return _split(joint_module, num_fwd_outputs, True)
+
+
+# ---- compilers and their results ----
 def make_boxed_func(f):
     """`f` taking one list instead of several arguments."""
     def g(args):
@@ -258,3 +274,6 @@ def __getattr__(name):
         from . import _aot_export
         return getattr(_aot_export, name)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}': Taper does not have it yet")
+
+
+_facades.settle(__name__)

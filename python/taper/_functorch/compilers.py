@@ -1,6 +1,5 @@
 """Compilers that ahead-of-time autograd can be given: they take a GraphModule and fake inputs, and give a callable."""
-from .aot_autograd import aot_function, aot_module
-from .partitioners import min_cut_rematerialization_partition
+from .aot_autograd import aot_function, aot_module, min_cut_rematerialization_partition
 
 __all__ = ["nop", "print_compile", "debug_nop", "simple_ts_compile", "ts_compile", "nnc_jit", "memory_efficient_fusion", "default_decompositions",
            "get_inputs"]

@@ -4,7 +4,7 @@ import warnings
 from collections import abc, defaultdict
 from enum import Enum
 
-from ..nn._root import torch
+from .._root import torch
 
 __all__ = ["OptState", "GradScaler"]
 

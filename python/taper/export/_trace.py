@@ -16,7 +16,7 @@ from ..nn.modules.module import register_module_forward_hook, register_module_fo
 from ..utils import _pytree as pytree
 from ..utils._sympy.numbers import int_oo
 from ..utils._sympy.value_ranges import Expression, ValueRanges
-from . import _violations, dynamic_shapes as shapes
+from . import dynamic_shapes as shapes
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, _flat_inputs
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymBoolArgument,
                               SymFloatArgument, SymIntArgument, TensorArgument)
@@ -345,7 +345,7 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
                         f"{error}") from error
     finally:
         _exporting.pop()
-    _violations.check(symbols, _disable_forced_specializations)
+    shapes.check_violations(symbols, _disable_forced_specializations)
 
     placeholders = graph.find_nodes(op="placeholder")
     before = placeholders[len(state)] if leaves else placeholders[-1].next if placeholders else next(iter(graph.nodes))
@@ -468,3 +468,8 @@ def _call_exported(mod, stack, args, kwargs):
     in_spec, out_spec = mod._in_spec, mod._out_spec
     mod._check_inputs(mod, args, kwargs)
     return pytree.tree_unflatten(list(_run_nodes(mod.graph, _flat_inputs(in_spec, args, kwargs), stack, mod)), out_spec)
+
+
+def capture_pre_autograd_graph(f, args, kwargs=None, dynamic_shapes=None):
+    """The module's graph as a module: in-place operations as they were called."""
+    return _export_for_training(f, args, kwargs, dynamic_shapes).module()

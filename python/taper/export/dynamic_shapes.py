@@ -362,3 +362,13 @@ def _sizes_of(symbols, tensor, spec, source, later):
 
 def refine_dynamic_shapes_from_suggested_fixes(msg, dynamic_shapes):
     raise NotImplementedError("refine_dynamic_shapes_from_suggested_fixes is not implemented in Taper yet")
+
+
+# ---- Whether tracing needed more of the declared sizes than was declared; the question is answered in C ------------
+def check_violations(symbols, keep_complex=False):
+    rows = [(name, uses[0][0], symbol, -1) for name, (_, symbol, uses) in symbols.of_name.items()]
+    roots = list(symbols.of_name)
+    rows += [(dim.__name__, source, size, roots.index(dim.root.__name__)) for dim, source, size in symbols.derived]
+    text = _C._export_violations(symbols.env, rows, keep_complex)
+    if text is not None:
+        raise UserError(UserErrorType.CONSTRAINT_VIOLATION, text)

@@ -1,11 +1,28 @@
 """ScriptModule: a module whose methods are graphs, with the members of an nn.Module."""
 import copy
+import os
 
-from .. import _C
+from .. import _C, _facades
 from ..nn.modules.module import Module
 from ..nn.parameter import Parameter
-from . import _state
 
+
+# ---- What torch.jit remembers between calls: which names of classes are taken --------------------------------------
+taken = {}      # qualified name -> how many classes have it; kept by _jit_make_module
+
+
+def qualified(obj, name):
+    """The name of a function or class in an archive hangs on its module."""
+    if getattr(obj, "__module__", "") is None:
+        raise RuntimeError(f"Could not get qualified name for class '{name}': __module__ can't be None.")
+    return name
+
+
+def _clear_class_state():
+    taken.clear()
+
+
+# ---- Modules ---------------------------------------------------------------------------------------------------------
 _PARAMETER, _BUFFER, _MODULE, _ATTRIBUTE = range(4)
 
 
@@ -138,7 +155,6 @@ class ScriptModule(Module):
         return self._c._get_method("forward").graph_for(*args, **kwargs)
 
     def save(self, f, **kwargs):
-        from ._serialization import save
 
         return save(self, f, **kwargs)
 
@@ -180,7 +196,7 @@ def script(obj, *args, **kwargs):
     if isinstance(obj, (ScriptModule, _C.ScriptFunction)):
         return obj
     name = getattr(obj, "__name__", type(obj).__name__)
-    _state.qualified(obj, "_lambda" if name == "<lambda>" else name)
+    qualified(obj, "_lambda" if name == "<lambda>" else name)
     raise NotImplementedError("torch.jit.script: Taper has no script compiler yet; use torch.jit.trace")
 
 
@@ -224,3 +240,37 @@ def unused(fn):
 
 def annotate(the_type, the_value):
     return the_value
+
+
+# ---- torch.jit.save and load: TorchScript archives -----------------------------------------------------------------
+def save(m, f, _extra_files=None):
+    """Writes a module or function to a path or a file."""
+    if _extra_files:
+        raise NotImplementedError("torch.jit.save: _extra_files")
+    what = m._c if isinstance(m, ScriptModule) else m
+    if isinstance(f, (str, os.PathLike)):
+        path = os.fspath(f)
+        _C._jit_save(what, path, os.path.splitext(os.path.basename(path))[0] or "archive")
+    else:
+        _C._jit_save(what, f, "archive")
+
+
+def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
+    """Reads what save wrote, here or with PyTorch."""
+    if _extra_files:
+        raise NotImplementedError("torch.jit.load: _extra_files")
+    if isinstance(f, (str, os.PathLike)):
+        path = os.fspath(f)
+        if not os.path.exists(path):
+            raise ValueError(f"The provided filename {f} does not exist")
+        if os.path.isdir(path):
+            raise ValueError(f"The provided filename {f} is a directory")
+        c_module = _C._jit_load(path)
+    else:
+        c_module = _C._jit_load(f.read())
+    if map_location is not None and str(map_location) != "cpu":
+        raise NotImplementedError(f"torch.jit.load: map_location={map_location!r}; tensors live on the CPU")
+    return _wrap(c_module, RecursiveScriptModule)
+
+
+_facades.settle(__name__)

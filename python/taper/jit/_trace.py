@@ -6,8 +6,7 @@ import warnings
 
 from .. import _C
 from ..nn.modules.module import Module
-from . import _state
-from ._script import ScriptModule, _wrap
+from ._script import ScriptModule, _wrap, qualified, taken
 
 
 class TracerWarning(Warning):
@@ -101,7 +100,7 @@ class ONNXTracedModule(Module):
 
 def _make_c_module(module):
     """The C module with the members of `module` and of those in it."""
-    return _C._jit_make_module(module, _full_name, _state.taken, ScriptModule)
+    return _C._jit_make_module(module, _full_name, taken, ScriptModule)
 
 
 # --- tracing -------------------------------------------------------------------------------------------------------
@@ -162,7 +161,7 @@ def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None
 
 
 def _trace_function(func, args, kwargs, strict, force_outplace):
-    name = _state.qualified(func, _function_name(func))
+    name = qualified(func, _function_name(func))
     (call, args), names = _with_keywords(func, args, kwargs, _argument_names(func))
     graph, _, _ = _C._jit_trace(call, args, tuple(names), None, [], None, strict, force_outplace, False)
     return _C._create_function_from_graph(name, graph)

@@ -5,7 +5,7 @@ Those that are ops of the engine are the ops themselves; the others are thin fac
 """
 from . import _reduction
 from ._functional import activation, attention, layers, loss, pooling
-from ._root import torch
+from .._root import torch
 
 Tensor = torch.Tensor
 

@@ -5,7 +5,7 @@ Order and kind of draws are PyTorch's: the same seed gives the same weights.
 import math
 import warnings
 
-from ._root import torch
+from .._root import torch
 
 _GAINS = {
     "linear": 1, "conv1d": 1, "conv2d": 1, "conv3d": 1, "conv_transpose1d": 1, "conv_transpose2d": 1, "conv_transpose3d": 1,

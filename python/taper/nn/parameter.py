@@ -1,7 +1,7 @@
 """Parameters and buffers: tensors that a Module notices when they are assigned to it."""
 from collections import OrderedDict
 
-from ._root import NAME, torch
+from .._root import NAME, torch
 
 __all__ = [
     "Parameter", "UninitializedParameter", "is_lazy", "Buffer", "UninitializedBuffer", "UninitializedTensorMixin",

@@ -1,5 +1,5 @@
 """Adafactor."""
-from ..nn._root import torch
+from .._root import torch
 from .optimizer import Optimizer
 from ._elementwise import _value
 

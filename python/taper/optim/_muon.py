@@ -1,7 +1,7 @@
 """Muon."""
 import math
 
-from ..nn._root import torch
+from .._root import torch
 from .optimizer import Optimizer
 
 __all__ = ["Muon"]

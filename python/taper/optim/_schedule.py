@@ -7,7 +7,7 @@ import functools
 import warnings
 import weakref
 
-from ..nn._root import torch
+from .._root import torch
 from .optimizer import Optimizer
 
 EPOCH_DEPRECATION_WARNING = (

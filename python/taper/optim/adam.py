@@ -1,5 +1,5 @@
 """Adam and AdamW."""
-from ..nn._root import torch
+from .._root import torch
 from .optimizer import Optimizer, _check_exclusive, _use_grad_for_differentiable
 
 __all__ = ["Adam", "AdamW", "adam", "adamw"]

@@ -1,5 +1,5 @@
 """L-BFGS, with a line search that meets the strong Wolfe conditions."""
-from ..nn._root import torch
+from .._root import torch
 from .optimizer import Optimizer, _check_lr
 
 __all__ = ["LBFGS"]

@@ -6,7 +6,7 @@ from copy import deepcopy
 from itertools import chain
 
 from .. import _C
-from ..nn._root import torch
+from .._root import torch
 from ..utils.hooks import RemovableHandle
 
 __all__ = ["Optimizer", "register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"]

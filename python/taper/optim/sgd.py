@@ -1,6 +1,6 @@
 """Stochastic gradient descent, with momentum."""
 from .. import _C
-from ..nn._root import torch
+from .._root import torch
 from .optimizer import Optimizer, _check_exclusive, _check_lr, _use_grad_for_differentiable
 
 __all__ = ["SGD", "sgd"]

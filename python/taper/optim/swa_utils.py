@@ -4,7 +4,7 @@ import math
 from copy import deepcopy
 
 from ..nn import Module
-from ..nn._root import torch
+from .._root import torch
 from ._schedule import LRScheduler, _per_group
 
 __all__ = ["AveragedModel", "update_bn", "SWALR", "get_ema_multi_avg_fn", "get_swa_multi_avg_fn", "get_ema_avg_fn", "get_swa_avg_fn"]

@@ -8,9 +8,96 @@ judges. A test case has rules of its own in front of and behind these (_internal
 import cmath
 from collections.abc import Mapping, Sequence
 
-from . import _mismatch, _tolerance
-from ._mismatch import Mismatch
-from ._torch import torch
+from .._root import torch
+
+
+# ---- How far apart two values of a dtype may be and still count as close -------------------------------------------
+EXACT = (0.0, 0.0)
+BY_DTYPE = {                                # dtype: (relative, absolute); what is not here must be equal
+    torch.float16: (1e-3, 1e-5),
+    torch.bfloat16: (1.6e-2, 1e-5),
+    torch.float32: (1.3e-6, 1e-5),
+    torch.float64: (1e-7, 1e-7),
+    torch.complex64: (1.3e-6, 1e-5),
+    torch.complex128: (1e-7, 1e-7),
+}
+if hasattr(torch, "complex32"):
+    BY_DTYPE[torch.complex32] = (1e-3, 1e-5)
+BY_NUMBER = {int: torch.int64, float: torch.float64, complex: torch.complex128}
+
+
+def default_of(*dtypes):
+    """The wider of the dtypes' tolerances, each of the two on its own."""
+    pairs = [BY_DTYPE.get(dtype, EXACT) for dtype in dtypes]
+    return max(rtol for rtol, _ in pairs), max(atol for _, atol in pairs)
+
+
+def check_given(rtol, atol):
+    """Tolerances come both or not at all; returns whether they were given."""
+    if (rtol is None) != (atol is None):
+        raise ValueError("Both 'rtol' and 'atol' must be either specified or omitted, "
+                         f"but got no {'rtol' if rtol is None else 'atol'}.")
+    return rtol is not None
+
+
+# ---- The difference between two values, and the text that tells of it ----------------------------------------------
+class Mismatch(Exception):
+    """Two values differ. `path` leads to them through the containers compared: (1, "a") for x[1]["a"]."""
+
+    def __init__(self, text, path=(), kind=AssertionError):
+        super().__init__(text)
+        self.text, self.path, self.kind = text, path, kind
+
+    def to_error(self, msg):
+        """The exception for the user; `msg` may replace the text or be a function of it."""
+        text = self.text
+        if self.path:
+            text += f"\n\nThe failure occurred for item {''.join(f'[{key!r}]' for key in self.path)}"
+        return self.kind(msg(text) if callable(msg) else msg or text)
+
+
+def headline(what, rtol, atol):
+    return f"{what} are not {'equal' if rtol == 0 and atol == 0 else 'close'}!\n\n"
+
+
+def allowed(tolerance, rtol, atol):
+    return "" if rtol == 0 and atol == 0 else f" (up to {tolerance} allowed)"
+
+
+def of_numbers(actual, expected, rtol, atol, what="Scalars"):
+    absolute = abs(actual - expected)
+    relative = float("inf") if expected == 0 else absolute / abs(expected)
+    return (headline(what, rtol, atol) + f"Expected {expected} but got {actual}.\n"
+            f"Absolute difference: {absolute}{allowed(atol, rtol, atol)}\n"
+            f"Relative difference: {relative}{allowed(rtol, rtol, atol)}")
+
+
+def of_tensors(actual, expected, matches, rtol, atol, what="Tensor-likes"):
+    """Count of the elements that differ, and where the absolute and the relative difference are greatest."""
+    shape = matches.shape
+    if not actual.dtype.is_floating_point and not actual.dtype.is_complex:
+        actual, expected = actual.to(torch.int64), expected.to(torch.int64)
+    actual, expected, matches = (t.detach().flatten() for t in (actual, expected, matches))
+    total, wrong = matches.numel(), int((~matches).sum())
+    absolute = torch.abs(actual - expected)
+    absolute[matches] = 0
+    relative = absolute / torch.abs(expected)
+    relative[matches] = 0
+    lines = [f"Mismatched elements: {wrong} / {total} ({wrong / total:.1%})"]
+    for name, difference, tolerance in (("absolute", absolute, atol), ("relative", relative, rtol)):
+        place = int(torch.argmax(difference))
+        lines.append(f"Greatest {name} difference: {difference[place].item()} at index {index_of(place, shape)}"
+                     + allowed(tolerance, rtol, atol))
+    return headline(what, rtol, atol) + "\n".join(lines)
+
+
+def index_of(place, shape):
+    index = []
+    for size in reversed(shape):
+        index.append(place % size)
+        place //= size
+    return tuple(reversed(index))
+
 
 try:
     import numpy
@@ -29,15 +116,15 @@ class Options:
     least = (0.0, 0.0)                      # no tolerance is tighter than these
     equal_nan = check_stride = False
     check_device = check_dtype = check_layout = allow_subclasses = True
-    number_dtypes = _tolerance.BY_NUMBER
+    number_dtypes = BY_NUMBER
 
     def __init__(self, **given):
         for name, value in given.items():
             setattr(self, name, value)
-        self.given = _tolerance.check_given(self.rtol, self.atol)
+        self.given = check_given(self.rtol, self.atol)
 
     def tolerance(self, *dtypes):
-        rtol, atol = (self.rtol, self.atol) if self.given else _tolerance.default_of(*dtypes)
+        rtol, atol = (self.rtol, self.atol) if self.given else default_of(*dtypes)
         return max(rtol, self.least[0]), max(atol, self.least[1])
 
 
@@ -84,7 +171,7 @@ def judge_numbers(actual, expected, options):
         finite = cmath.isfinite(actual) and cmath.isfinite(expected)        # infinity is close to itself alone
         near = finite and abs(actual - expected) <= atol + rtol * abs(expected)
     if not near:
-        raise Mismatch(_mismatch.of_numbers(actual, expected, rtol, atol))
+        raise Mismatch(of_numbers(actual, expected, rtol, atol))
 
 
 def rule_tensor(actual, expected, options):
@@ -120,8 +207,8 @@ def judge_tensors(actual, expected, options):
     if torch.all(matches):
         return
     if matches.dim() == 0:
-        raise Mismatch(_mismatch.of_numbers(actual.item(), expected.item(), rtol, atol))
-    raise Mismatch(_mismatch.of_tensors(actual, expected, matches, rtol, atol))
+        raise Mismatch(of_numbers(actual.item(), expected.item(), rtol, atol))
+    raise Mismatch(of_tensors(actual, expected, matches, rtol, atol))
 
 
 def check_attributes(actual, expected, options):

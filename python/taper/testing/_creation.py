@@ -2,7 +2,13 @@
 import math
 import warnings
 
-from ._torch import dtypes, torch
+from .._root import torch
+
+
+def dtypes(*names):
+    """Those of the named dtypes that the package has."""
+    return tuple(getattr(torch, name) for name in names if hasattr(torch, name))
+
 
 INTEGRAL = dtypes("uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64")
 UNSIGNED = dtypes("uint8", "uint16", "uint32", "uint64")

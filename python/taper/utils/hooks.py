@@ -82,7 +82,7 @@ class BackwardHook:
         self.argument_count = 0
 
     def setup_input_hook(self, args):
-        from ..nn.modules._functions import pass_through
+        from ..nn.modules._hooks import pass_through
 
         self.argument_count = len(args)
         args, node, where = pass_through(self.module, args)
@@ -92,8 +92,8 @@ class BackwardHook:
         return args
 
     def setup_output_hook(self, result):
-        from ..nn._root import torch
-        from ..nn.modules._functions import pass_through
+        from .._root import torch
+        from ..nn.modules._hooks import pass_through
 
         single = isinstance(result, torch.Tensor)
         if not single and not isinstance(result, tuple):

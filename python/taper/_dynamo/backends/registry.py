@@ -1,5 +1,8 @@
-"""Back ends by name."""
+"""Back ends by name, and the built-in ones: `eager` runs the graph as it is, `aot_eager` through ahead-of-time autograd, `inductor`
+(the default one, under the name programs ask for) as a plan in C."""
 import functools
+
+from ... import _C
 
 _backends = {}
 _debug = set()
@@ -18,8 +21,6 @@ def register_backend(compiler_fn=None, name=None, tags=()):
 def lookup_backend(compiler_fn):
     if not isinstance(compiler_fn, str):
         return compiler_fn
-    from . import own  # noqa: F401  (the built-in ones)
-
     if compiler_fn not in _backends:
         from ..exc import InvalidBackend
 
@@ -28,6 +29,43 @@ def lookup_backend(compiler_fn):
 
 
 def list_backends(exclude_tags=("debug", "experimental")):
-    from . import own  # noqa: F401
-
     return sorted(name for name in _backends if not exclude_tags or name not in _debug)
+
+
+@register_backend(tags=["debug"])
+def eager(gm, example_inputs):
+    return gm.forward
+
+
+@register_backend(tags=["debug"])
+def aot_eager(gm, example_inputs):
+    from ..._functorch.aot_autograd import aot_module_simplified
+    from ..._functorch.compilers import nop
+
+    return aot_module_simplified(gm, example_inputs, fw_compiler=nop, bw_compiler=nop)
+
+
+@register_backend
+def inductor(gm, example_inputs, **options):
+    from ...fx.experimental.proxy_tensor import make_fx
+
+    if any(node.op == "call_function" and node.target is _C._set_grad_enabled for node in gm.graph.nodes):
+        return gm.forward           # a plan runs under one grad mode
+    traced = make_fx(gm, tracing_mode="fake", _allow_non_fake_inputs=True, pre_dispatch=True)(*example_inputs)
+    return _C._FxPlan(traced.graph, traced, fixed=True)
+
+
+# ---- torch._inductor -----------------------------------------------------------------------------------------------
+def compile(gm, example_inputs, options=None):
+    """A callable that runs the graph as a plan."""
+    if options:
+        raise NotImplementedError(f"torch._inductor.compile: Taper has no option {next(iter(options))!r}")
+    return inductor(gm, example_inputs)
+
+
+def list_options():
+    return []
+
+
+def list_mode_options(mode=None, dynamic=None):
+    return {}

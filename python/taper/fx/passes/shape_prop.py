@@ -1,8 +1,10 @@
-"""Running a graph on example inputs and writing down what each node gives."""
+"""Running a graph on examples, real or fake, and writing down what each node gives."""
 import sys
 import typing
 
-from ... import _C
+from ... import _C, _facades
+from ..._subclasses.fake_tensor import FakeTensorMode
+from ..._tensor import Tensor
 from ..interpreter import Interpreter
 from ..node import map_aggregate
 
@@ -60,3 +62,38 @@ class ShapeProp(Interpreter):
             return super().run(*args)
         with self.fake_mode:
             return super().run(*[self.fake_mode.from_tensor(a) if hasattr(a, "dtype") else a for a in args])
+
+
+# ---- Running a graph on fake tensors and writing down what each node gives -----------------------------------------
+class FakeTensorProp(Interpreter):
+    """Sets meta["val"] and meta["tensor_meta"] of every node."""
+
+    def __init__(self, module, mode=None):
+        super().__init__(module)
+        self._mode = FakeTensorMode() if mode is None else mode
+
+    def run_node(self, n):
+        result = super().run_node(n)
+        found = []
+
+        def note(leaf):
+            if isinstance(leaf, Tensor):
+                found.append(leaf)
+                return _extract_tensor_metadata(leaf)
+            return leaf
+        meta = map_aggregate(result, note)
+        if result is not None:
+            n.meta["val"] = result
+        if found:
+            n.meta["tensor_meta"] = meta
+        return result
+
+    def propagate(self, *args):
+        return self.propagate_dont_convert_inputs(*[self._mode.from_tensor(a) if isinstance(a, Tensor) else a for a in args])
+
+    def propagate_dont_convert_inputs(self, *args):
+        with self._mode:
+            return super().run(*args)
+
+
+_facades.settle(__name__)

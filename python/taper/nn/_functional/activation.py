@@ -1,7 +1,7 @@
 """Activations, softmax, dropout and the shapes in between."""
 import warnings
 
-from .._root import torch
+from ..._root import torch
 from .common import _nn, overridden, override
 
 __all__ = [

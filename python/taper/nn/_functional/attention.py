@@ -7,7 +7,7 @@
 import math
 import warnings
 
-from .._root import torch
+from ..._root import torch
 from .common import _nn, any_overridden, override
 
 __all__ = ["multi_head_attention_forward"]

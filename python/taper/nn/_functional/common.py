@@ -1,5 +1,5 @@
 """What every function of nn.functional begins with: a look for arguments that override it."""
-from .._root import torch
+from ..._root import torch
 
 _nn = torch._C._nn
 overridden = torch._C._has_torch_function_unary

@@ -2,7 +2,7 @@
 import math
 import warnings
 
-from .._root import torch
+from ..._root import torch
 from .common import _nn, any_overridden, overridden, override
 
 __all__ = [

@@ -3,7 +3,7 @@ import math
 import warnings
 
 from .. import _reduction
-from .._root import torch
+from ..._root import torch
 from .common import _nn, any_overridden, override
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Pooling and its inverses."""
 import math
 
-from .._root import torch
+from ..._root import torch
 from .common import _nn, overridden, override
 
 __all__ = [

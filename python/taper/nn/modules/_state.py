@@ -4,7 +4,7 @@ import weakref
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 
-from .._root import torch
+from ..._root import torch
 from ..parameter import Parameter, is_lazy
 from ._hooks import _add_hook
 

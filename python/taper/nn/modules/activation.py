@@ -3,7 +3,7 @@ import warnings
 
 from .. import functional as F
 from .. import init
-from .._root import torch
+from ..._root import torch
 from ..parameter import Parameter
 from .linear import NonDynamicallyQuantizableLinear
 from .module import Module

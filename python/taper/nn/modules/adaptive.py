@@ -2,7 +2,7 @@
 from collections import namedtuple
 
 from .. import functional as F
-from .._root import torch
+from ..._root import torch
 from .container import ModuleList, Sequential
 from .linear import Linear
 from .module import Module

@@ -1,7 +1,7 @@
 """Batch and instance normalisation, which share everything but the axis; and their lazy forms."""
 from .. import functional as F
 from .. import init
-from .._root import torch
+from ..._root import torch
 from ..parameter import Parameter, UninitializedBuffer, UninitializedParameter
 from .lazy import LazyModuleMixin
 from .module import Module

@@ -5,7 +5,7 @@ import warnings
 from collections import OrderedDict
 from itertools import chain, islice
 
-from .._root import torch
+from ..._root import torch
 from ..parameter import Parameter
 from .module import Module, _addindent
 

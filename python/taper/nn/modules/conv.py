@@ -3,7 +3,7 @@ import math
 
 from .. import functional as F
 from .. import init
-from .._root import torch
+from ..._root import torch
 from ..parameter import Parameter, UninitializedParameter
 from .lazy import LazyModuleMixin
 from .module import Module

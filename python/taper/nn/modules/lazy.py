@@ -30,7 +30,7 @@ class LazyModuleMixin:
         for name, value in [*self._parameters.items(), *self._buffers.items()]:
             loaded = state_dict.get(prefix + name)
             if value is not None and loaded is not None and is_lazy(value) and not is_lazy(loaded):
-                from .._root import torch
+                from ..._root import torch
 
                 with torch.no_grad():
                     value.materialize(loaded.shape)

@@ -2,7 +2,7 @@
 import dataclasses
 from typing import Literal, Optional
 
-from .._root import torch
+from ..._root import torch
 
 __all__ = ["LinearCrossEntropyOptions"]
 

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from typing import TypeVar
 
 from ... import _C
-from .._root import NAME, torch
+from ..._root import NAME, torch
 from ..parameter import Buffer, Parameter
 from ._hooks import (
     ModuleCalls, _global_buffer_registration_hooks, _global_module_registration_hooks,

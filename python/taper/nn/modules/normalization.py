@@ -3,7 +3,7 @@ import numbers
 
 from .. import functional as F
 from .. import init
-from .._root import torch
+from ..._root import torch
 from ..parameter import Parameter
 from .module import Module
 

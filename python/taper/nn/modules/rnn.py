@@ -4,7 +4,7 @@ import numbers
 import warnings
 
 from .. import init
-from .._root import torch
+from ..._root import torch
 from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
 from .module import Module

@@ -1,7 +1,7 @@
 """Embeddings."""
 from .. import functional as F
 from .. import init
-from .._root import torch
+from ..._root import torch
 from ..parameter import Parameter
 from .module import Module
 

@@ -5,7 +5,7 @@ import warnings
 from .. import functional as F
 from .. import init
 from .._functional.attention import as_scores
-from .._root import torch
+from ..._root import torch
 from .activation import MultiheadAttention
 from .container import ModuleList
 from .dropout import Dropout

@@ -1,6 +1,6 @@
 """Parametrizations that are often wanted: weight norm, spectral norm."""
 from .. import functional as F
-from .._root import torch
+from ..._root import torch
 from ..modules.module import Module
 from .parametrize import register_parametrization
 from .spectral_norm import as_matrix, output_dim

@@ -12,7 +12,7 @@ import collections
 import contextlib
 import copy
 
-from .._root import torch
+from ..._root import torch
 from ..modules.container import ModuleDict, ModuleList
 from ..modules.module import Module
 from ..parameter import Parameter

@@ -1,7 +1,7 @@
 """Sequences of different lengths: padded to one tensor, or packed step by step."""
 from typing import NamedTuple, Optional
 
-from .._root import torch
+from ..._root import torch
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pad_packed_sequence", "pad_sequence",

@@ -1,6 +1,6 @@
 """A weight divided by its largest singular value, which a power iteration follows."""
 from .. import functional as F
-from .._root import torch
+from ..._root import torch
 from ..parameter import Parameter
 
 __all__ = ["SpectralNorm", "spectral_norm", "remove_spectral_norm"]

@@ -1,7 +1,7 @@
 """A weight as length and direction, made again before every call."""
 import warnings
 
-from .._root import torch
+from ..._root import torch
 from ..parameter import Parameter
 
 __all__ = ["WeightNorm", "weight_norm", "remove_weight_norm"]

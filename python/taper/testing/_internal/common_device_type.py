@@ -12,7 +12,7 @@ import unittest
 from .opinfo.core import active_decorators
 from .parametrized import MARK, TestParametrizer, add_test, bind, join
 from .test_case import TestCase
-from .._torch import torch
+from ..._root import torch
 
 tol = collections.namedtuple("tol", ["atol", "rtol"])
 

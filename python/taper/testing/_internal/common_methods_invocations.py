@@ -7,7 +7,7 @@ import operator
 import warnings
 
 from .opinfo.core import DecorateInfo, ErrorInput, OpInfo, SampleInput
-from .._torch import torch
+from ..._root import torch
 
 # PyTorch lists these by their plain names although nn.functional has them too.
 PLAIN = {"log_softmax", "sigmoid", "softmax", "tanh"}

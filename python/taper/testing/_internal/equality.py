@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from .. import _comparison
 from .._comparison import ARRAYS, BOOLS, NUMBERS, Options, judge_numbers, judge_tensors, to_number
-from .._mismatch import Mismatch
-from .._torch import torch
+from .._comparison import Mismatch
+from ..._root import torch
 
 SYMBOLS = {getattr(torch, name): kind for name, kind in (("SymInt", int), ("SymFloat", float), ("SymBool", bool))
            if hasattr(torch, name)}

@@ -6,7 +6,7 @@ import sys
 
 from .decorators import TemporaryFileName, freeze_rng_state
 from .test_case import TestCase
-from .._torch import torch
+from ..._root import torch
 
 RUN_CUDA = RUN_CUDA_HALF = RUN_CUDA_MULTI_GPU = False
 

@@ -1,7 +1,7 @@
 """Does ahead-of-time autograd give what eager mode gives, gradients included?"""
 from .test_case import set_rng_seed
 from .._comparison import assert_close
-from .._torch import torch
+from ..._root import torch
 
 
 def assert_raises_regex(kind, pattern):

@@ -5,7 +5,7 @@ object yields: (test, name, arguments, decorators) for each instance.
 """
 import functools
 
-from .._torch import torch
+from ..._root import torch
 
 MARK = "parametrize_fn"
 

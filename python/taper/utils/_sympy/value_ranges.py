@@ -1,6 +1,43 @@
 """Ranges of sizes, and the expressions they belong to."""
 from collections import namedtuple
 
+from ... import _facades
+
+
+# ---- Infinity among the integers -----------------------------------------------------------------------------------
+class IntInfinity(int):
+    """No bound: larger than any size."""
+
+    def __new__(cls):
+        return super().__new__(cls, 2**63 - 1)
+
+    def __repr__(self):
+        return "int_oo"
+
+    def __neg__(self):
+        return _negative
+
+    __str__ = __repr__
+
+
+class NegativeIntInfinity(int):
+    """No bound: smaller than any size."""
+
+    def __new__(cls):
+        return super().__new__(cls, -2**63)
+
+    def __repr__(self):
+        return "-int_oo"
+
+    def __neg__(self):
+        return int_oo
+
+    __str__ = __repr__
+
+
+_negative = NegativeIntInfinity()
+int_oo = IntInfinity()
+
 
 class ValueRanges(namedtuple("ValueRanges", "lower upper is_bool", defaults=(False,))):
     """All values from lower to upper."""
@@ -56,3 +93,6 @@ class Expression(str):
 
     def __int__(self):
         return int(str(self))
+
+
+_facades.settle(__name__)

@@ -2,7 +2,7 @@
 import collections.abc
 from typing import Generic
 
-from ...nn._root import torch
+from ..._root import torch
 from .dataset import IterableDataset, T_co
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 

@@ -5,7 +5,7 @@ import warnings
 from itertools import accumulate
 from typing import Generic, TypeVar
 
-from ...nn._root import torch
+from ..._root import torch
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -1,7 +1,7 @@
 """Samplers: in which order items are taken."""
 from typing import Generic, TypeVar
 
-from ...nn._root import torch
+from ..._root import torch
 
 T_co = TypeVar("T_co", covariant=True)
 

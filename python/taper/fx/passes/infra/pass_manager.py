@@ -1,11 +1,39 @@
 """Passes applied in an order that keeps given constraints."""
+import abc
+import collections
 import functools
 import inspect
 
+from .... import _facades
 from ....nn import Module
-from .pass_base import PassResult
 
 __all__ = ["pass_result_wrapper", "this_before_that_pass_constraint", "PassManager"]
+
+
+# ---- A pass over graph modules, and what it gives ------------------------------------------------------------------
+class PassResult(collections.namedtuple("PassResult", ["graph_module", "modified"])):
+    """The module and whether the pass changed it."""
+    __slots__ = ()
+
+
+class PassBase(abc.ABC):
+    """A pass: what it requires of a module, what it does, what it ensures."""
+
+    def __call__(self, graph_module):
+        self.requires(graph_module)
+        result = self.call(graph_module)
+        self.ensures(graph_module)
+        return result
+
+    @abc.abstractmethod
+    def call(self, graph_module):
+        """The pass itself: gives a PassResult or None."""
+
+    def requires(self, graph_module):
+        """Raises when the pass cannot run on this module."""
+
+    def ensures(self, graph_module):
+        """Raises when the pass left the module as it must not be."""
 
 
 def _name(of):
@@ -131,3 +159,6 @@ class PassManager:
             if not changed:
                 break
         return PassResult(module, changed_at_all)
+
+
+_facades.settle(__name__)

@@ -1,7 +1,7 @@
 """Entries of a table of ops: samples, and decorators that apply to some of the tests made from them."""
 import re
 
-from ..._torch import torch
+from ...._root import torch
 
 
 class DecorateInfo:

@@ -1,1 +1,0 @@
-"""Function transforms and what stands on them."""

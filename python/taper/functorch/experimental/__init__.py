@@ -1,1 +1,0 @@
-from ..._functorch.eager_transforms import functionalize  # noqa: F401

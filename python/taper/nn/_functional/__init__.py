@@ -1,1 +1,0 @@
-"""The families of nn.functional; `functional.py` gathers them under their public name."""

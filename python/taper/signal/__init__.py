@@ -1,4 +1,0 @@
-"""Signal processing: windows."""
-from . import windows
-
-__all__ = ["windows"]

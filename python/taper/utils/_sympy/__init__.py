@@ -1,1 +1,0 @@
-"""Numbers and ranges of symbolic sizes, under the names programs know."""
