@@ -149,7 +149,7 @@ static bool is_plain(const tp_tensor *t)
     return memcmp(row_major, t->stride, (size_t)t->ndim * sizeof *row_major) == 0;
 }
 
-/* An index as the vector or tensor of integers that it stands for. A count that nobody knows is not 1. */
+/* An index as the vector or tensor of integers that it stands for; -1: a count that nobody knows. */
 typedef struct index_shape {
     int     ndim;
     int64_t size[TP_MAX_DIMS], stride[TP_MAX_DIMS];
@@ -158,7 +158,7 @@ typedef struct index_shape {
 static void read_shape(const tp_tensor *t, index_shape *out)
 {
     if (is_mask(t)) {
-        *out = (index_shape){ 1, { t->storage->kind == TP_MEMORY_NONE ? 2 : count_nonzero(t) }, { 1 } };
+        *out = (index_shape){ 1, { t->storage->kind == TP_MEMORY_NONE ? -1 : count_nonzero(t) }, { 1 } };
         return;
     }
     out->ndim = t->ndim;
@@ -183,19 +183,24 @@ static void expand_shape(index_shape *s, int ndim, const int64_t *size)
     s->ndim = ndim;
 }
 
-/* The sizes of the result with the operands' strides; how many operands there are. */
+/* The sizes of the result with the operands' strides; how many operands there are, 0: a failure. */
 static int lay_operands(const tp_tensor *self, tp_list *indices, int *ndim, int64_t *size, int64_t (*stride)[TP_MAX_DIMS])
 {
     places p = places_of(self, tp_of_list(indices));
     index_shape shape;
     int64_t common[TP_MAX_DIMS], seen[TP_MAX_DIMS];
+    bool unknown = false;
     int place_ndim = 0, count = 1;
     for (uint32_t k = 0; k < indices->count; k++)
         if (tp_as_tensor(indices->item[k])) {
             read_shape(indices->item[k].tensor, &shape);
-            if (!tp_broadcast(&place_ndim, common, shape.ndim, shape.size))
+            if (shape.ndim && shape.size[0] < 0)
+                unknown = true;
+            else if (!tp_broadcast(&place_ndim, common, shape.ndim, shape.size))
                 return 0;
         }
+    if (unknown && place_ndim == 0)
+        common[place_ndim++] = 2;       /* what is counted in a run is seldom 1 */
     *ndim = 0;
     for (int i = 0; i <= self->ndim; i++) {
         for (int k = 0; i == p.outer && k < place_ndim; k++) {
@@ -211,9 +216,11 @@ static int lay_operands(const tp_tensor *self, tp_list *indices, int *ndim, int6
     for (uint32_t k = 0; k < indices->count; k++)
         if (tp_as_tensor(indices->item[k])) {
             read_shape(indices->item[k].tensor, &shape);
+            if (shape.ndim && shape.size[0] < 0)
+                shape.size[0] = common[place_ndim - 1];
             expand_shape(&shape, place_ndim, common);
             if (!tp_strides_view(place_ndim, common, shape.stride, *ndim, seen, stride[count]))
-                return 0;
+                tp_strides_row_major(*ndim, seen, stride[count]);
             for (int i = 0; i < *ndim; i++)
                 if (seen[i] != size[i])
                     stride[count][i] = 0;
@@ -233,10 +240,12 @@ TP_HOOK_S(tp_s_index_order)
     out->count = 0;
     if (plain)          /* no order: row-major */
         return true;
-    int ndim, order[TP_MAX_DIMS];
+    int ndim = 0, order[TP_MAX_DIMS];
     int64_t size[TP_MAX_DIMS], stride[1 + TP_MAX_DIMS][TP_MAX_DIMS];
     const int64_t *operand[1 + TP_MAX_DIMS];
     int count = lay_operands(self, arg[1].list, &ndim, size, stride);
+    if (!count)
+        return false;
     for (int i = 0; i < count; i++)
         operand[i] = stride[i];
     tp_strides_order(ndim, size, count, operand, order);
