@@ -186,3 +186,18 @@ def test_pooling_no_channels_has_a_gradient():
     x = torch.zeros(0, 3, 4, requires_grad=True)
     F.adaptive_avg_pool2d(x, 2).sum().backward()
     assert x.grad.shape == (0, 3, 4)
+
+
+def test_one_class_given_as_a_vector_has_no_gradient():
+    loss = F.nll_loss(leaf(1.0, 2.0, 3.0), torch.tensor([1]))
+    assert loss.item() == -2
+    with pytest.raises(RuntimeError, match=r"size mismatch \(got input: \[3\], target: \[1\]\)"):
+        loss.backward()
+
+
+def test_cholesky_solve_keeps_its_right_side():
+    b = torch.ones(2, 2, requires_grad=True) * 1
+    x = torch.cholesky_solve(b, torch.eye(2))
+    b.detach().zero_()
+    with pytest.raises(RuntimeError, match="which is output 0 of Mul, is at version 1"):
+        x.sum().backward()
