@@ -282,6 +282,15 @@ static const char *op_name(const tp_grad_node *node)
 
 const tp_grad_kind tp_op_node_kind = { .apply = op_apply, .release = op_release, .free = op_free, .name = op_name };
 
+uint32_t tp_grad_output(const tp_grad_node *node, uint32_t slot)
+{
+    if (node->kind != &tp_op_node_kind || slot >= 64)
+        return slot;
+    const tp_op *op = ((const tp_op_node *)(const void *)node)->op;
+    uint64_t before = ((uint64_t)1 << slot) - 1;
+    return op->result[0].list ? slot : slot - (uint32_t)__builtin_popcountll(op->gradient->nondifferentiable_results & before);
+}
+
 /* ---- the layer ---- */
 
 static uint32_t result_slots(const tp_op *op, const tp_value *result)
@@ -328,10 +337,19 @@ static bool before_writes(const tp_op *op, const tp_value *arg, bool recording)
     return true;
 }
 
+/* Does the call give back what it writes to this argument? What it only fills for its own backward (the noise of rrelu_) counts no write. */
+static bool gives_back(const tp_op *op, int i)
+{
+    bool found = !op->result_count;
+    for (int k = 0; k < op->result_count; k++)
+        found |= op->result[k].alias == op->arg[i].alias;
+    return found;
+}
+
 static void after_writes(const tp_op *op, const tp_value *arg)
 {
     for (int i = 0; i < op->arg_count; i++) {
-        if (!op->arg[i].written)
+        if (!op->arg[i].written || !gives_back(op, i))
             continue;
         if (arg[i].tag == TP_TENSOR)
             tp_bump_version(arg[i].tensor);

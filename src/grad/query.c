@@ -18,7 +18,7 @@ TP_HOOK_D(tp_d_output_nr)
     (void)op;
     if (!tp_grad_fn(SELF, &node, &slot))
         return false;
-    result[0] = tp_int(node ? slot : 0);
+    result[0] = tp_int(node ? tp_grad_output(node, slot) : 0);
     return true;
 }
 

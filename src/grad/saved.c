@@ -80,7 +80,7 @@ void tp_saved_watch(tp_saved *s)
 static void print_origin(tp_text *out, const tp_grad_node *node, uint32_t slot)
 {
     char name[64];
-    tp_text_add(out, ", which is output %u of %s,", slot, tp_grad_node_title(node, name));
+    tp_text_add(out, ", which is output %u of %s,", tp_grad_output(node, slot), tp_grad_node_title(node, name));
 }
 
 /* Where the saved tensor comes from, by its history of today: that of a view whose base was written is a new one. */

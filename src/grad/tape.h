@@ -107,6 +107,8 @@ TP_API TP_CHECK bool tp_forget_history(tp_tensor *t);
 TP_API bool tp_is_leaf(const tp_tensor *t);
 /* Borrowed; NULL for leaves. Views whose base was written since are given a new node first. */
 TP_API TP_CHECK bool tp_grad_fn(tp_tensor *t, tp_grad_node **out, uint32_t *slot);
+/* The number a result has in messages and in Python: among those of its node that are differentiable. */
+TP_API uint32_t tp_grad_output(const tp_grad_node *n, uint32_t slot);
 /* The edge gradients of t flow to: its grad_fn, or the AccumulateGrad of a leaf. Counted; node NULL when it needs none. */
 TP_API TP_CHECK bool tp_gradient_edge(tp_tensor *t, tp_edge *out);
 TP_API uint32_t tp_version(const tp_tensor *t);

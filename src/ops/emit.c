@@ -17,11 +17,11 @@ tp_value tp_value_of_ints(const tp_ints *l)
     return tp_value_ints(l->item, (size_t)tp_int_min(l->count, TP_MAX_DIMS));
 }
 
-tp_value tp_value_joined_ints(const tp_ints *l)
+tp_value tp_value_joined_ints(const tp_ints *l, const char *between)
 {
     tp_text text = { 0 };
     for (int i = 0; i < l->count && i < TP_MAX_DIMS; i++)
-        tp_text_add(&text, i ? ", %lld" : "%lld", LL(l->item[i]));
+        tp_text_add(&text, "%s%lld", i ? between : "", LL(l->item[i]));
     tp_value v = tp_value_text(tp_text_read(&text));
     tp_text_fini(&text);
     return v;

@@ -38,8 +38,8 @@ tp_value tp_item(tp_value list, int64_t i, bool *bad);          /* borrowed */
 tp_value tp_value_text(const char *text);
 tp_value tp_value_of_ints(const tp_ints *l);
 tp_value tp_value_of_syms(const tp_syms *l);
-tp_value tp_value_joined_ints(const tp_ints *l);                /* "2, 3" */
-tp_value tp_value_joined_syms(const tp_syms *l);
+tp_value tp_value_joined_ints(const tp_ints *l, const char *between);   /* "2, 3" */
+tp_value tp_value_joined_syms(const tp_syms *l, const char *between);
 
 tp_value tp_scope_ints(tp_scope *s, const tp_ints *l);          /* owned by the scope */
 tp_value tp_scope_syms(tp_scope *s, const tp_syms *l);

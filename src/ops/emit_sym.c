@@ -82,12 +82,12 @@ tp_value tp_value_of_syms(const tp_syms *l)
     return tp_of_list(list);
 }
 
-tp_value tp_value_joined_syms(const tp_syms *l)
+tp_value tp_value_joined_syms(const tp_syms *l, const char *between)
 {
     tp_text text = { 0 };
     for (int i = 0; i < l->count && i < TP_MAX_DIMS; i++) {
         if (i)
-            tp_text_add(&text, ", ");
+            tp_text_add(&text, "%s", between);
         tp_value_print(tp_of_sym(l->item[i]), &text);
     }
     tp_value v = tp_value_text(tp_text_read(&text));

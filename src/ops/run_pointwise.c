@@ -112,24 +112,6 @@ static int64_t stride_at(const plan *p, const tp_tensor *t, int dim)
     return i < 0 || (t->size[i] == 1 && p->size[dim] != 1) ? 0 : t->stride[i];
 }
 
-/* Should dim a stand inside dim b? 1 yes, -1 no, 0 no operand can tell. The first operand that can decides. */
-static int inside(const plan *p, int a, int b)
-{
-    for (int i = 0; i < p->form->program.input_count; i++) {
-        const tp_tensor *t = p->input[i];
-        if (!t)
-            continue;
-        int64_t sa = stride_at(p, t, a), sb = stride_at(p, t, b);
-        if (!sa || !sb)
-            continue;
-        if (sa != sb)
-            return sa < sb ? 1 : -1;
-        if (p->size[a] < p->size[b])
-            return 1;
-    }
-    return 0;
-}
-
 static bool is_row_major(const plan *p)
 {
     bool row_major = true;
@@ -144,21 +126,18 @@ static void result_strides(const plan *p, int64_t *stride)
         tp_strides_row_major(p->ndim, p->size, stride);
         return;
     }
-    int order[TP_MAX_DIMS];     /* innermost first */
-    for (int i = 0; i < p->ndim; i++)
-        order[i] = p->ndim - 1 - i;
-    for (int i = 1; i < p->ndim; i++)
-        for (int j = i, k = i - 1; k >= 0; k--) {
-            int answer = inside(p, order[j], order[k]);
-            if (answer < 0)
-                break;
-            if (answer > 0) {
-                int swap = order[j];
-                order[j] = order[k];
-                order[k] = swap;
-                j = k;
-            }
-        }
+    int order[TP_MAX_DIMS], count = 0;
+    int64_t laid[TP_TILE_OPERANDS][TP_MAX_DIMS];
+    const int64_t *operand[TP_TILE_OPERANDS];
+    for (int i = 0; i < p->form->program.input_count; i++) {
+        if (!p->input[i])
+            continue;
+        for (int d = 0; d < p->ndim; d++)
+            laid[count][d] = stride_at(p, p->input[i], d);
+        operand[count] = laid[count];
+        count++;
+    }
+    tp_strides_order(p->ndim, p->size, count, operand, order);
     int64_t step = 1;
     for (int i = 0; i < p->ndim; i++) {
         stride[order[i]] = step;

@@ -170,7 +170,8 @@ static PyObject *node_next(PyObject *self, void *unused)
     tp_grad_node *n = face_node_of(self);
     PyObject *all = PyTuple_New(n->edge_count);
     for (uint32_t i = 0; all && i < n->edge_count; i++) {
-        PyObject *pair = Py_BuildValue("NI", face_node(n->edge[i].node), n->edge[i].slot);
+        const tp_edge *e = &n->edge[i];
+        PyObject *pair = Py_BuildValue("NI", face_node(e->node), e->node ? tp_grad_output(e->node, e->slot) : e->slot);
         if (!pair)
             Py_CLEAR(all);
         else

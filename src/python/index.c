@@ -518,7 +518,7 @@ static tp_tensor *expanded(tp_tensor *value, const tp_tensor *target)
 
 static bool write_plain(tp_tensor *target, tp_tensor *value)
 {
-    if (value->ndim == 0 && value->device.type == TP_CPU && face.op_fill) {
+    if (value->ndim == 0 && target->ndim && value->device.type == TP_CPU && face.op_fill) {
         tp_value arg[2] = { tp_of_tensor(target), tp_of_tensor(value) };
         return run_for_effect(face.op_fill, "fill_", arg);
     }

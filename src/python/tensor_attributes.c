@@ -244,7 +244,7 @@ ATTRIBUTE(output_nr)
     uint32_t slot = 0;
     if (!tp_grad_fn(t, &node, &slot))
         return face_raise();
-    return PyLong_FromUnsignedLong(node ? slot : 0);
+    return PyLong_FromUnsignedLong(node ? tp_grad_output(node, slot) : 0);
 }
 
 ATTRIBUTE(_base)

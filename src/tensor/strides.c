@@ -43,6 +43,39 @@ void tp_strides_channels_last(int ndim, const int64_t *size, int64_t *stride)
     stride[0] = step;
 }
 
+/* Should dim a stand inside dim b? 1 yes, -1 no, 0 no operand can tell. */
+static int inside(const int64_t *size, int count, const int64_t *const *stride, int a, int b)
+{
+    for (int i = 0; i < count; i++) {
+        int64_t sa = stride[i][a], sb = stride[i][b];
+        if (!sa || !sb)
+            continue;
+        if (sa != sb)
+            return sa < sb ? 1 : -1;
+        if (size[a] < size[b])
+            return 1;
+    }
+    return 0;
+}
+
+void tp_strides_order(int ndim, const int64_t *size, int count, const int64_t *const *stride, int *order)
+{
+    for (int i = 0; i < ndim; i++)
+        order[i] = ndim - 1 - i;
+    for (int i = 1; i < ndim; i++)
+        for (int j = i, k = i - 1; k >= 0; k--) {
+            int answer = inside(size, count, stride, order[j], order[k]);
+            if (answer < 0)
+                break;
+            if (answer > 0) {           /* a dim that nobody can tell stays where it is */
+                int swap = order[j];
+                order[j] = order[k];
+                order[k] = swap;
+                j = k;
+            }
+        }
+}
+
 void tp_strides_like(const tp_tensor *x, int ndim, const int64_t *size, int64_t *stride)
 {
     /* For the very sizes of x its strides are kept to the letter, also those of dims of size 1, which say nothing. */
@@ -58,21 +91,8 @@ void tp_strides_like(const tp_tensor *x, int ndim, const int64_t *size, int64_t 
         tp_strides_channels_last(ndim, size, stride);
         return;
     }
-    int order[TP_MAX_DIMS];     /* innermost first */
-    for (int i = 0; i < ndim; i++)
-        order[i] = ndim - 1 - i;
-    for (int i = 1; i < ndim; i++)
-        for (int j = i, k = i - 1; k >= 0; k--) {
-            int64_t outer = x->stride[order[k]], inner = x->stride[order[j]];
-            if (!outer || !inner || (outer == inner && x->size[order[k]] <= x->size[order[j]]))
-                continue;       /* an expanded dim stays where it is */
-            if (outer < inner)
-                break;
-            int swap = order[j];
-            order[j] = order[k];
-            order[k] = swap;
-            j = k;
-        }
+    int order[TP_MAX_DIMS];
+    tp_strides_order(ndim, x->size, 1, &(const int64_t *){ x->stride }, order);
     int64_t step = 1;
     for (int i = 0; i < ndim; i++) {
         stride[order[i]] = step;

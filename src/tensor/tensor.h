@@ -135,6 +135,9 @@ TP_API void tp_strides_row_major(int ndim, const int64_t *size, int64_t *stride)
 TP_API void tp_strides_channels_last(int ndim, const int64_t *size, int64_t *stride);
 /* The strides of a fresh result that keeps the order of x's dims (dense permuted or channels_last kept, else row-major). */
 TP_API void tp_strides_like(const tp_tensor *x, int ndim, const int64_t *size, int64_t *stride);
+/* The order in memory, innermost first, in which operands of one shape have these dims: of two dims the first operand decides that
+ * can tell them apart. A stride of 0 tells nothing; of equal strides a larger size stands outside. */
+TP_API void tp_strides_order(int ndim, const int64_t *size, int count, const int64_t *const *stride, int *order);
 /* Can (size, stride) be seen as `want` without copying? Fills `out` when so. */
 TP_API bool tp_strides_view(int ndim, const int64_t *size, const int64_t *stride, int want_ndim, const int64_t *want, int64_t *out);
 

@@ -1092,3 +1092,9 @@ def test_losses_called_directly():
     x, y = torch.tensor([1.0, 2.0]), torch.tensor([0.0, 4.0])
     assert torch._C._nn.mse_loss(x, y).tolist() == [1, 4] and torch.ops.aten.mse_loss(x, y).item() == 2.5
     assert torch.kl_div(x, y).dim() == 1 and torch.ops.aten.kl_div(x, y).dim() == 0 and F.mse_loss(x, y).item() == 2.5
+
+
+def test_an_expanded_input_of_huber_loss_decides_how_the_losses_lie():
+    target = torch.zeros(3, 2).t()
+    assert F.huber_loss(torch.zeros(()), target, reduction="none").stride() == (3, 1)
+    assert F.huber_loss(target, torch.zeros(()), reduction="none").stride() == (1, 2)

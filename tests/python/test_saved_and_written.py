@@ -20,7 +20,7 @@ def test_comparisons_in_place_have_a_gradient_of_zeros(name, other, number):
 
 
 @pytest.mark.parametrize("write, node", [(F.elu, "EluBackward1"), (F.celu, "CeluBackward1"), (F.leaky_relu, "LeakyReluBackward1"),
-                                         (F.selu, "EluBackward1")])
+                                         (F.selu, "EluBackward1"), (lambda x, inplace=False: F.rrelu(x, 0.2, 0.2, inplace=inplace), "RreluWithNoiseBackward1")])
 def test_activations_in_place_read_their_result(write, node):
     x = leaf(-1.0, 2.0)
     wanted = torch.autograd.grad(write(x).sum(), x)[0]
@@ -143,3 +143,61 @@ def test_layouts():
     assert F.binary_cross_entropy(turned, torch.rand(3, 4), reduction="none").stride() == (1, 3)
     assert F.glu(torch.rand(4, 6).t(), 0).stride() == (1, 3)
     assert square.t().index_reduce(0, torch.arange(3), square, "amax").stride() == (3, 1)
+
+
+@pytest.mark.parametrize("name", ["asinh", "acosh", "atanh"])
+def test_inverse_hyperbolic_functions_have_no_gradient_in_place(name):
+    y = getattr(leaf(1.5).clone(), f"{name}_")()
+    with pytest.raises(NotImplementedError, match=f"the derivative for 'inplace version of {name}' is not implemented."):
+        y.sum().backward()
+
+
+def test_outputs_are_numbered_among_the_differentiable_ones():
+    P, L, U = torch.linalg.lu(torch.eye(2).requires_grad_())
+    assert [t.output_nr for t in (P, L, U)] == [0, 0, 1]
+    assert (U * 2).grad_fn.next_functions[0][1] == 1
+    U.detach().fill_(1)
+    with pytest.raises(RuntimeError, match="which is output 1 of LinalgLu, is at version 1"):
+        U.sum().backward()
+
+
+def test_relu6_in_place_is_hardtanh_in_place():
+    y = F.relu6(leaf(-1.0, 2.0).clone(), inplace=True)
+    assert y.grad_fn.name() == "HardtanhBackward0"
+
+
+@pytest.mark.parametrize("size, node", [((), "CopyBackwards"), ((2,), "FillBackward3")])
+def test_a_number_written_to_an_item_is_copied_where_there_are_no_dims(size, node):
+    x = torch.zeros(size, requires_grad=True) * 1
+    x[...] = leaf(1.0)[0]
+    assert node in x.grad_fn.name()
+
+
+def test_a_single_element_is_copied_by_an_index():
+    x, y = leaf(1.0, 2.0, 3.0), torch.tensor(5.0, requires_grad=True)
+    copied = x.index_copy(0, torch.tensor([1]), y)
+    assert copied.tolist() == [1, 5, 3]
+    assert torch.autograd.grad((copied * torch.tensor([1.0, 2.0, 3.0])).sum(), y)[0] == 2
+    with pytest.raises(IndexError, match=r"When source is scalar, index should have one element \(got 2\)"):
+        x.index_copy(0, torch.tensor([0, 1]), y)
+
+
+def test_pooling_no_channels_has_a_gradient():
+    x = torch.zeros(0, 3, 4, requires_grad=True)
+    F.adaptive_avg_pool2d(x, 2).sum().backward()
+    assert x.grad.shape == (0, 3, 4)
+
+
+def test_one_class_given_as_a_vector_has_no_gradient():
+    loss = F.nll_loss(leaf(1.0, 2.0, 3.0), torch.tensor([1]))
+    assert loss.item() == -2
+    with pytest.raises(RuntimeError, match=r"size mismatch \(got input: \[3\], target: \[1\]\)"):
+        loss.backward()
+
+
+def test_cholesky_solve_keeps_its_right_side():
+    b = torch.ones(2, 2, requires_grad=True) * 1
+    x = torch.cholesky_solve(b, torch.eye(2))
+    b.detach().zero_()
+    with pytest.raises(RuntimeError, match="which is output 0 of Mul, is at version 1"):
+        x.sum().backward()

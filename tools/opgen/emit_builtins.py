@@ -1,5 +1,6 @@
 """The built-ins over sizes and dtypes: what a call of each becomes."""
 from .ast import Binary, For, Name, Star
+from .emit_text import quote
 from .emit_values import COMPARE, Val, bare, declare
 
 
@@ -199,7 +200,8 @@ class Builtins:
 
     def call_join(self, node):
         v = self.sized(self.compile(node.args[0]), node)
-        return Val("value", f"tp_value_joined_{v.kind}(&{v.text})")
+        between = node.args[1].value if len(node.args) > 1 else ", "
+        return Val("value", f"tp_value_joined_{v.kind}(&{v.text}, {quote(between)})")
 
     def call_int(self, node):
         v = self.compile(node.args[0])

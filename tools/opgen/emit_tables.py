@@ -214,23 +214,24 @@ class Tables:
             target = {"bool": "TP_b8", "real": "TP_TO_REAL"}.get(to[0].name, "TP_" + to[0].name)
         rounded = emit_infer.rounded(model)
         body = f".to = {target}, .promoting = {mask:#x}, .rounded = {rounded:#x},\n    .form_count = {len(forms)}, .form = {symbol}_forms{select}"
-        if model.word("row_major"):
-            body += ", .row_major = true"
         if model.column("dtypes"):
             body += emit_infer.pointwise_dtypes(model.column("dtypes"))
-        if len(how) == 2 and model.kind_if is not None:     # like pointwise float promote if c: the second word while c holds
-            out += self.promotion_pick(model, symbol, body, [base[h] for h in how])
+        rules = [f".promotion = {base[h]}, {body}" for h in how]
+        if model.word("row_major"):
+            rules = rules + [rules[0] + ", .row_major = true"] if model.kind_if is not None else [rules[0] + ", .row_major = true"]
+        if len(rules) == 2:     # like pointwise float promote if c, float row_major if c: the second while c holds
+            out += self.rule_pick(model, symbol, rules)
         else:
-            out.append(f"static const tp_pointwise {symbol}_pointwise = {{\n    .promotion = {base[how[0]]}, {body},\n}};")
+            out.append(f"static const tp_pointwise {symbol}_pointwise = {{\n    {rules[0]},\n}};")
         return out
 
-    def promotion_pick(self, model, symbol, body, how):
+    def rule_pick(self, model, symbol, rules):
         sizes = emit_infer.Rules(model, self.world, Body())
         test = sizes.as_bool(sizes.compile(model.kind_if), model.kind_if)
         sizes.body.add(f"return {test} ? &{symbol}_second : NULL;")
-        out = [f"static const tp_pointwise {symbol}_second = {{\n    .promotion = {how[1]}, {body},\n}};"]
+        out = [f"static const tp_pointwise {symbol}_second = {{\n    {rules[1]},\n}};"]
         out.append(emit_infer.finish(f"static const tp_pointwise *{symbol}_pick(const tp_value *arg)", sizes).rstrip("\n"))
-        out.append(f"static const tp_pointwise {symbol}_pointwise = {{\n    .promotion = {how[0]}, {body}, .pick = {symbol}_pick,\n}};")
+        out.append(f"static const tp_pointwise {symbol}_pointwise = {{\n    {rules[0]}, .pick = {symbol}_pick,\n}};")
         return out
 
     # ---- reductions ----

@@ -43,6 +43,47 @@ TP_HOOK_D(tp_d_to_other)
     return tp_d_to(op, full, result);
 }
 
+/* ---- copies that keep gaps ---- */
+
+/* Does a copy of t keep its strides to the letter though it has gaps? Not when elements of an expanded dim are one. */
+static bool keeps_gaps(const tp_tensor *t)
+{
+    for (int i = 0; i < t->ndim; i++)
+        if (t->stride[i] == 0 && t->size[i] != 1)
+            return false;
+    return t->numel && !tp_tensor_is_dense(t);
+}
+
+TP_HOOK_S(tp_s_kept_strides)
+{
+    const tp_tensor *t = arg[0].tensor;
+    tp_sym_geometry like;
+    bool bad = false;
+    tp_syms sizes = tp_syms_sizes(t);
+    *out = tp_syms_strides(t);
+    if (keeps_gaps(t))
+        return true;
+    tp_sym_geometry_start(&like, (tp_dtype)t->dtype, &sizes, t->device, &bad);
+    tp_sym_geometry_like(&like, t);
+    for (int i = 0; i < t->ndim; i++)
+        out->item[i] = like.stride[i];
+    return !bad;
+}
+
+/* (self) */
+TP_HOOK_D(tp_d_kept_copy)
+{
+    const tp_tensor *t = arg[0].tensor;
+    tp_scope s;
+    (void)op;
+    tp_scope_start(&s);
+    if (!keeps_gaps(t))
+        return tp_rule_done(&s, CALL(clone, arg[0], tp_none()), result);
+    tp_syms sizes = tp_syms_sizes(t), strides = tp_syms_strides(t);
+    tp_value made = CALL(new_empty_strided, arg[0], tp_scope_syms(&s, &sizes), tp_scope_syms(&s, &strides), tp_none(), tp_none(), tp_none(), tp_none());
+    return tp_rule_done(&s, CALL(copy_, made, arg[0], tp_bool(false)), result);
+}
+
 /* ---- numbers ---- */
 
 static bool single(const tp_tensor *t)

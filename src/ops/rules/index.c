@@ -75,19 +75,42 @@ static bool join_shape(tp_syms *common, const tp_syms *shape, tp_value indices)
     return false;
 }
 
+/* Which dims of self are indexed, and before how many of the others the places stand. */
+typedef struct places {
+    bool indexed[TP_MAX_DIMS];
+    int  outer;
+} places;
+
+static places places_of(const tp_tensor *self, tp_value indices)
+{
+    places p = { 0 };
+    int dim = 0, first = -1, last = -1, count = 0;
+    for (uint32_t k = 0; k < tp_length(indices); k++) {
+        const tp_tensor *t = tp_as_tensor(indices.list->item[k]);
+        for (int i = 0; i < dims_of(t) && dim < self->ndim; i++, dim++)
+            if (t) {
+                p.indexed[dim] = true;
+                first = first < 0 ? dim : first;
+                last = dim;
+                count++;
+            }
+    }
+    p.outer = count && last - first + 1 == count ? first : 0;
+    return p;
+}
+
 TP_HOOK_S(tp_s_index)
 {
     const tp_tensor *self = arg[0].tensor;
     tp_syms common = { 0 };
-    bool indexed[TP_MAX_DIMS] = { false }, bad = false;
-    int dim = 0, first = -1, last = -1, count = 0, given = 0;
+    bool bad = false;
+    int dim = 0, given = 0;
     for (uint32_t k = 0; k < tp_length(arg[1]); k++)
         given += dims_of(tp_as_tensor(arg[1].list->item[k]));
     if (given > self->ndim)
         return tp_fail(TP_ERR_INDEX, "too many indices for tensor of dimension %d (got %d)", self->ndim, given);
     for (uint32_t k = 0; k < tp_length(arg[1]); k++) {
         const tp_tensor *t = tp_as_tensor(arg[1].list->item[k]);
-        int spans = dims_of(t);
         if (t) {
             tp_syms shape = tp_syms_sizes(t);
             if (is_mask(t)) {
@@ -100,24 +123,134 @@ TP_HOOK_S(tp_s_index)
                 return tp_fail(TP_ERR_INDEX, "tensors used as indices must be long, int, byte or bool tensors");
             if (bad || !join_shape(&common, &shape, arg[1]))
                 return false;
-            for (int i = dim; i < dim + spans; i++)
-                indexed[i] = true;
-            first = first < 0 ? dim : first;
-            last = dim + spans - 1;
-            count += spans;
         }
-        dim += spans;
+        dim += dims_of(t);
     }
-    bool inside = count && last - first + 1 == count;
+    places p = places_of(self, arg[1]);
     out->count = 0;
-    if (!inside)
-        tp_syms_join(out, &common);
-    for (int i = 0; i < self->ndim; i++) {
-        if (inside && i == first)
+    for (int i = 0; i <= self->ndim; i++) {
+        if (i == p.outer)
             tp_syms_join(out, &common);
-        if (!indexed[i])
+        if (i < self->ndim && !p.indexed[i])
             tp_syms_add(out, tp_tensor_sym_size(self, i));
     }
+    return true;
+}
+
+/* ---- how the result of index lies ----
+ * As a result of operands of one shape: self with stride 0 where the places are, then each index, expanded to the common shape and seen
+ * with a size of 1 for every other dim. */
+
+/* Strides to the letter as row-major ones are: such operands leave the dims in their order. */
+static bool is_plain(const tp_tensor *t)
+{
+    int64_t row_major[TP_MAX_DIMS];
+    tp_strides_row_major(t->ndim, t->size, row_major);
+    return memcmp(row_major, t->stride, (size_t)t->ndim * sizeof *row_major) == 0;
+}
+
+/* An index as the vector or tensor of integers that it stands for; -1: a count that nobody knows. */
+typedef struct index_shape {
+    int     ndim;
+    int64_t size[TP_MAX_DIMS], stride[TP_MAX_DIMS];
+} index_shape;
+
+static void read_shape(const tp_tensor *t, index_shape *out)
+{
+    if (is_mask(t)) {
+        *out = (index_shape){ 1, { t->storage->kind == TP_MEMORY_NONE ? -1 : count_nonzero(t) }, { 1 } };
+        return;
+    }
+    out->ndim = t->ndim;
+    memcpy(out->size, t->size, (size_t)t->ndim * sizeof *out->size);
+    memcpy(out->stride, t->stride, (size_t)t->ndim * sizeof *out->stride);
+}
+
+static void expand_shape(index_shape *s, int ndim, const int64_t *size)
+{
+    int added = ndim - s->ndim;
+    memmove(s->size + added, s->size, (size_t)s->ndim * sizeof *s->size);
+    memmove(s->stride + added, s->stride, (size_t)s->ndim * sizeof *s->stride);
+    for (int i = ndim - 1; i >= 0; i--) {
+        if (i < added) {                /* a new dim lies outside the next one */
+            s->size[i] = 1;
+            s->stride[i] = i + 1 < ndim ? s->size[i + 1] * s->stride[i + 1] : 1;
+        }
+        if (s->size[i] != size[i])
+            s->stride[i] = 0;
+        s->size[i] = size[i];
+    }
+    s->ndim = ndim;
+}
+
+/* The sizes of the result with the operands' strides; how many operands there are, 0: a failure. */
+static int lay_operands(const tp_tensor *self, tp_list *indices, int *ndim, int64_t *size, int64_t (*stride)[TP_MAX_DIMS])
+{
+    places p = places_of(self, tp_of_list(indices));
+    index_shape shape;
+    int64_t common[TP_MAX_DIMS], seen[TP_MAX_DIMS];
+    bool unknown = false;
+    int place_ndim = 0, count = 1;
+    for (uint32_t k = 0; k < indices->count; k++)
+        if (tp_as_tensor(indices->item[k])) {
+            read_shape(indices->item[k].tensor, &shape);
+            if (shape.ndim && shape.size[0] < 0)
+                unknown = true;
+            else if (!tp_broadcast(&place_ndim, common, shape.ndim, shape.size))
+                return 0;
+        }
+    if (unknown && place_ndim == 0)
+        common[place_ndim++] = 2;       /* what is counted in a run is seldom 1 */
+    *ndim = 0;
+    for (int i = 0; i <= self->ndim; i++) {
+        for (int k = 0; i == p.outer && k < place_ndim; k++) {
+            seen[*ndim] = size[*ndim] = common[k];
+            stride[0][(*ndim)++] = 0;
+        }
+        if (i < self->ndim && !p.indexed[i]) {
+            seen[*ndim] = 1;
+            size[*ndim] = self->size[i];
+            stride[0][(*ndim)++] = self->stride[i];
+        }
+    }
+    for (uint32_t k = 0; k < indices->count; k++)
+        if (tp_as_tensor(indices->item[k])) {
+            read_shape(indices->item[k].tensor, &shape);
+            if (shape.ndim && shape.size[0] < 0)
+                shape.size[0] = common[place_ndim - 1];
+            expand_shape(&shape, place_ndim, common);
+            if (!tp_strides_view(place_ndim, common, shape.stride, *ndim, seen, stride[count]))
+                tp_strides_row_major(*ndim, seen, stride[count]);
+            for (int i = 0; i < *ndim; i++)
+                if (seen[i] != size[i])
+                    stride[count][i] = 0;
+            count++;
+        }
+    return count;
+}
+
+TP_HOOK_S(tp_s_index_order)
+{
+    const tp_tensor *self = arg[0].tensor;
+    bool plain = is_plain(self);
+    for (uint32_t k = 0; plain && k < tp_length(arg[1]); k++) {
+        const tp_tensor *t = tp_as_tensor(arg[1].list->item[k]);
+        plain = !t || is_mask(t) || is_plain(t);
+    }
+    out->count = 0;
+    if (plain)          /* no order: row-major */
+        return true;
+    int ndim = 0, order[TP_MAX_DIMS];
+    int64_t size[TP_MAX_DIMS], stride[1 + TP_MAX_DIMS][TP_MAX_DIMS];
+    const int64_t *operand[1 + TP_MAX_DIMS];
+    int count = lay_operands(self, arg[1].list, &ndim, size, stride);
+    if (!count)
+        return false;
+    for (int i = 0; i < count; i++)
+        operand[i] = stride[i];
+    tp_strides_order(ndim, size, count, operand, order);
+    for (int i = ndim - 1; i >= 0; i--)
+        tp_syms_add(out, tp_sym_int(order[i]));
     return true;
 }
 
