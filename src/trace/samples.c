@@ -134,8 +134,6 @@ static tp_tensor *make_tensor(const tp_sample *s, const tp_sample_style *style, 
             size[i] = s->size[i];
         if (s->name && strcmp(s->name, "transposed") == 0)
             layout = TP_SAMPLE_TRANSPOSED;
-        else if (s->name && strcmp(s->name, "strided") == 0)
-            layout = TP_SAMPLE_STRIDED;
         else if (s->name && strncmp(s->name, "channels_last", 13) == 0)
             layout = TP_SAMPLE_CHANNELS_LAST;
         else if (s->name)

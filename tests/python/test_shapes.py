@@ -68,3 +68,10 @@ def test_detach_in_place_is_an_op():
     assert not y.requires_grad and y.is_leaf
     with pytest.raises(RuntimeError, match="Can't detach views in-place"):
         x[:1].detach_()
+
+
+def test_a_part_written_into_a_copy_keeps_gaps():
+    x = torch.arange(24.0).view(2, 12)[:, :4]
+    for y in (x.slice_scatter(torch.zeros(2, 2), 1, 0, 2), x.select_scatter(torch.zeros(2), 1, 0), x.diagonal_scatter(torch.zeros(2))):
+        assert y.stride() == (12, 1) and y[1, 3] == 15 and y[0, 0] == 0
+    assert torch.arange(4.0).expand(2, 4).select_scatter(torch.zeros(2), 1, 0).stride() == (4, 1)
