@@ -69,14 +69,14 @@ TP_HOOK_D(tp_d_repeat_interleave)
     int64_t dim = tp_wrap(arg[2].tag == TP_NONE ? 0 : tp_as_int(arg[2]), x.tensor->ndim, &s.failed);
     if (s.failed)
         return tp_scope_end(&s);
+    tp_value wide = CALL(unsqueeze, x, tp_int(dim + 1));        /* a tensor without dims has no room for it */
+    if (s.failed)
+        return tp_scope_end(&s);
     tp_sym times = tp_syms_read(tp_scope_list(&s, 1, &arg[1]), 0, &s.failed).item[0];
     tp_sym whole = tp_sym_mul(tp_tensor_sym_size(x.tensor, (int)dim), times);
     if (arg[3].tag == TP_INT && tp_sym_is_int(whole) && tp_as_int(arg[3]) != tp_sym_fixed(whole, &s.failed))
         return tp_scope_end(&s) && tp_fail(TP_ERR_RUNTIME, "repeat_interleave: Invalid output_size, expected %lld but got %lld",
                                            LL(tp_sym_fixed(whole, &s.failed)), LL(tp_as_int(arg[3])));
-    tp_value wide = CALL(unsqueeze, x, tp_int(dim + 1));
-    if (s.failed)
-        return tp_scope_end(&s);
     tp_syms sizes = tp_syms_sizes(wide.tensor);
     sizes.item[dim + 1] = times;
     wide = CALL(clone, CALL(expand, wide, tp_scope_syms(&s, &sizes)), tp_of_format(TP_FORMAT_CONTIGUOUS));
