@@ -135,6 +135,18 @@ int64_t tp_wrap(int64_t dim, int64_t ndim, bool *bad)
     return 0;
 }
 
+uint64_t tp_wrap_all(int64_t *dim, int count, int64_t ndim, bool *bad)
+{
+    uint64_t set = 0;
+    for (int i = 0; i < count && !*bad; i++) {
+        dim[i] = tp_wrap(dim[i], ndim, bad);
+        if ((set >> dim[i] & 1) && !*bad)
+            *bad = !tp_fail(TP_ERR_RUNTIME, "dim %lld appears multiple times in the list of dims", LL(dim[i]));
+        set |= (uint64_t)1 << dim[i];
+    }
+    return set;
+}
+
 /* ---- tensors ---- */
 tp_device tp_device_of_list(tp_value tensors)
 {
@@ -258,14 +270,10 @@ tp_sym tp_syms_stride(const tp_tensor *t, int64_t dim, bool *bad)
 /* ---- built-ins ---- */
 static uint64_t dims_mask(int ndim, const tp_ints *dims, bool *bad)
 {
-    uint64_t mask = 0, all = ndim >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << ndim) - 1;
-    for (int i = 0; i < dims->count && i < TP_MAX_DIMS; i++) {
-        int64_t d = tp_wrap(dims->item[i], ndim, bad);
-        if ((mask >> d & 1) && !*bad)
-            *bad = !tp_fail(TP_ERR_RUNTIME, "dim %lld appears multiple times in the list of dims", LL(d));
-        mask |= (uint64_t)1 << d;
-    }
-    return dims->count ? mask & all : all;
+    uint64_t all = ndim >= 64 ? ~(uint64_t)0 : ((uint64_t)1 << ndim) - 1;
+    tp_ints d;
+    copy_list(&d, dims);
+    return dims->count ? tp_wrap_all(d.item, d.count, ndim, bad) & all : all;
 }
 
 tp_ints tp_ints_reduced(const tp_ints *sizes, const tp_ints *dims, bool keepdim, bool *bad)

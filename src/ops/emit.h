@@ -69,6 +69,8 @@ tp_value tp_number_product(tp_value a, tp_value b);
 tp_value tp_number_quotient(tp_value a, tp_value b);
 tp_value tp_number_log(tp_value v);                             /* of real numbers */
 int64_t tp_wrap(int64_t dim, int64_t ndim, bool *bad);          /* negative dims; IndexError */
+/* Dims as tp_wrap gives them, in their places, and as a set; a dim twice is an error. */
+uint64_t tp_wrap_all(int64_t *dim, int count, int64_t ndim, bool *bad);
 tp_sym tp_sym_place(tp_sym index, tp_sym n, bool *bad);         /* built-in place */
 
 /* ---- tensors; NULL, the value after a failure, is as good as an empty one ---- */

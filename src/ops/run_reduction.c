@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ops/copy.h"
+#include "ops/emit.h"
 #include "ops/hooks.h"
 #include "ops/run_results.h"
 
@@ -16,19 +17,9 @@ static bool dims_of(const tp_tensor *self, tp_value v, uint64_t *mask)
     int n = v.tag == TP_NONE ? 0 : tp_as_ints(v, dim, TP_MAX_DIMS, 0);
     if (n < 0)
         return false;
-    *mask = n == 0 ? all : 0;
-    int64_t range = self->ndim ? self->ndim : 1;
-    for (int i = 0; i < n; i++) {
-        int64_t d = dim[i] < 0 ? dim[i] + range : dim[i];
-        if (d < 0 || d >= range)
-            return tp_fail(TP_ERR_INDEX, "Dimension out of range (expected to be in range of [%lld, %lld], but got %lld)",
-                           LL(-range), LL(range - 1), LL(dim[i]));
-        if (*mask >> d & 1)
-            return tp_fail(TP_ERR_RUNTIME, "dim %lld appears multiple times in the list of dims", LL(d));
-        *mask |= (uint64_t)1 << d;
-    }
-    *mask &= all;
-    return true;
+    bool bad = false;
+    *mask = n == 0 ? all : tp_wrap_all(dim, n, self->ndim, &bad) & all;
+    return !bad;
 }
 
 /* Sums, products and norms compute in the type of the result; choices among elements in the type of the elements. */

@@ -5,15 +5,11 @@ import pickle
 import pytest
 
 import taper as torch
+from words import public
 
 nn = torch.nn
 optim = torch.optim
 S = torch.optim.lr_scheduler
-
-
-def public(text):
-    """Text with the package's own name replaced by PyTorch's."""
-    return text.replace(torch.__name__ + ".", "torch.")
 
 
 ERRORS = [

@@ -3,14 +3,9 @@
 
 static bool wrapped(const tp_tensor *t, tp_value dims, int64_t *out, uint64_t *mask)
 {
-    bool bad = false;
-    *mask = 0;
-    for (uint32_t i = 0; i < tp_length(dims) && !bad; i++) {
-        out[i] = tp_wrap(tp_as_int(dims.list->item[i]), t->ndim, &bad);
-        if (!bad && *mask >> out[i] & 1)
-            return tp_fail(TP_ERR_RUNTIME, "dim %lld appears multiple times in the list of dims", LL(out[i]));
-        *mask |= (uint64_t)!bad << out[i];
-    }
+    int count = tp_as_ints(dims, out, TP_MAX_DIMS, 0);
+    bool bad = count < 0;
+    *mask = tp_wrap_all(out, count, t->ndim, &bad);
     return !bad;
 }
 

@@ -165,19 +165,13 @@ static tp_value gradient_at(tp_scope *scope, tp_value x, int64_t dim, tp_value p
 static int gradient_dims(const tp_tensor *self, tp_value given, int64_t *dim)
 {
     bool bad = false;
-    uint64_t seen = 0;
     int n = given.tag == TP_NONE ? self->ndim : given.tag == TP_INT ? 1 : tp_as_ints(given, dim, TP_MAX_DIMS, 0);
-    for (int i = 0; i < n; i++) {
-        dim[i] = given.tag == TP_NONE ? i : tp_wrap(given.tag == TP_INT ? given.i : dim[i], self->ndim, &bad);
-        if (bad)
-            return -1;
-        if (seen >> dim[i] & 1) {
-            (void)tp_fail(TP_ERR_RUNTIME, "dim %lld appears multiple times in the list of dims", LL(dim[i]));
-            return -1;
-        }
-        seen |= (uint64_t)1 << dim[i];
-    }
-    return n;
+    if (given.tag == TP_INT)
+        dim[0] = given.i;
+    for (int i = 0; i < n && given.tag == TP_NONE; i++)
+        dim[i] = i;
+    (void)tp_wrap_all(dim, n, self->ndim, &bad);
+    return bad ? -1 : n;
 }
 
 static bool check_gradient(const tp_tensor *self, tp_value spacing, bool all, int n, const int64_t *dim, int64_t order)

@@ -19,16 +19,12 @@ static bool order_of(const tp_value *arg, bool keep_last, tp_syms *out)
     int64_t given[TP_MAX_DIMS];
     int order[TP_MAX_DIMS], transformed[TP_MAX_DIMS], others = 0;
     int count = tp_as_ints(arg[1], given, TP_MAX_DIMS, 0);
-    uint64_t mask = 0;
-    bool bad = false;
-    for (int i = 0; i < count; i++) {
-        transformed[i] = (int)tp_wrap(given[i], self->ndim, &bad);
-        if (bad)
-            return false;
-        if (mask >> transformed[i] & 1)
-            return tp_fail(TP_ERR_RUNTIME, "dim %d appears multiple times in the list of dims", transformed[i]);
-        mask |= (uint64_t)1 << transformed[i];
-    }
+    bool bad = count < 0;
+    uint64_t mask = tp_wrap_all(given, count, self->ndim, &bad);
+    if (bad)
+        return false;
+    for (int i = 0; i < count; i++)
+        transformed[i] = (int)given[i];
     for (int i = 0; i < self->ndim; i++)
         if (!(mask >> i & 1))
             order[others++] = i;
@@ -37,7 +33,7 @@ static bool order_of(const tp_value *arg, bool keep_last, tp_syms *out)
     out->count = 0;
     for (int i = 0; i < self->ndim; i++)
         tp_syms_add(out, tp_sym_int(i < others ? order[i] : transformed[i - others]));
-    return count >= 0;
+    return true;
 }
 
 TP_HOOK_S(tp_s_fft_order)

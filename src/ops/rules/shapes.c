@@ -26,6 +26,16 @@ TP_HOOK_C(tp_c_vectors)
     return true;
 }
 
+/* (self, dims): dims of self, none of them twice. */
+TP_HOOK_C(tp_c_dims)
+{
+    int64_t dim[TP_MAX_DIMS];
+    int count = tp_as_ints(arg[1], dim, TP_MAX_DIMS, 0);
+    bool bad = count < 0;
+    (void)tp_wrap_all(dim, count, arg[0].tensor->ndim, &bad);
+    return !bad;
+}
+
 TP_HOOK_C(tp_c_block_diag)
 {
     for (uint32_t i = 0; i < tp_length(arg[0]); i++)
