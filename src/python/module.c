@@ -73,6 +73,7 @@ static bool (*const parts[])(PyObject *module) = {
     face_ops_init,
     face_op_table_init,
     face_module_call_init,
+    face_module_members_init,
     face_module_tree_init,
     face_dispatch_init,
     face_library_init,

@@ -2,8 +2,7 @@
  *
  * The whole protocol of a call is Python (nn/modules/_hooks.py); this is its first line, the question whether there is any
  * hook at all, in C: a Linear of two features takes less time than the question took. `_module_call(slow, dicts…)` makes the
- * descriptor that becomes Module.__call__: dicts are the hooks of all modules, `slow` the protocol. Beside it
- * stands what a module asks for each new member. */
+ * descriptor that becomes Module.__call__: dicts are the hooks of all modules, `slow` the protocol. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -119,28 +118,7 @@ static PyObject *make_call(PyObject *module, PyObject *args)
     return face.name_getattr && face.name_forward && face.name_compiled && face.usual_getattribute ? PyDescr_NewMethod(&PyBaseObject_Type, &call_methods) : NULL;
 }
 
-/* _module_lacks(module, name, Module): surely no attribute of this name; false: hasattr knows. */
-static PyObject *module_lacks(PyObject *unused, PyObject *const *args, Py_ssize_t count)
-{
-    (void)unused;
-    if (count != 3 || !PyUnicode_Check(args[1]) || !PyType_Check(args[2]))
-        return PyErr_Format(PyExc_TypeError, "_module_lacks takes a module, a name and the class of modules");
-    PyTypeObject *type = Py_TYPE(args[0]);
-    bool lacks = !_PyType_Lookup(type, args[1]) && _PyType_Lookup(type, face.name_getattribute) == face.usual_getattribute &&
-                 _PyType_Lookup(type, face.name_getattr) == _PyType_Lookup((PyTypeObject *)args[2], face.name_getattr);
-    PyObject *own = lacks ? PyObject_GenericGetDict(args[0], NULL) : NULL;
-    lacks = own && !PyDict_GetItemWithError(own, args[1]);
-    for (int i = 0; lacks && i < FACE_MEMBER_DICTS; i++) {
-        PyObject *members = PyDict_GetItemWithError(own, face.module_members[i]);
-        lacks = members && PyDict_Check(members) && !PyDict_GetItemWithError(members, args[1]);
-    }
-    Py_XDECREF(own);
-    PyErr_Clear();
-    return PyBool_FromLong(lacks);
-}
-
 static PyMethodDef functions[] = {
-    { "_module_lacks", (PyCFunction)(void (*)(void))module_lacks, METH_FASTCALL, NULL },
     { "_module_call", make_call, METH_VARARGS, "the descriptor that becomes Module.__call__" },
     { NULL },
 };

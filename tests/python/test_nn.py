@@ -163,6 +163,41 @@ def test_assigning_the_wrong_kind():
     assert public(str(caught.value)) == "cannot assign 'int' as child module 'first' (torch.nn.Module or None expected)"
 
 
+def test_whoever_sees_new_members_sees_all():
+    class Own(nn.Module):
+        half = property(lambda self: self.full / 2, lambda self, value: setattr(self, "full", value * 2))
+        seen = ()
+
+        def register_parameter(self, name, param):
+            self.seen = (*self.seen, name)
+            super().register_parameter(name, param)
+
+    m = Own()
+    m.half = 2
+    m.weight = nn.Parameter(torch.ones(1))
+    assert m.full == 4 and "half" not in m.__dict__ and m.seen == ("weight",)
+    for name, message in (("a.b", 'module name can\'t contain ".", got: a.b'), ("", 'module name can\'t be empty string ""'),
+                          ("half", "attribute 'half' already exists"), ("weight", "attribute 'weight' already exists")):
+        with pytest.raises(KeyError) as caught:
+            m.add_module(name, nn.ReLU())
+        assert caught.value.args == (message,)
+    with pytest.raises(ValueError, match="Cannot assign non-leaf Tensor to parameter 'w'"):
+        m.w = nn.Parameter(torch.ones(1), requires_grad=False).mul_(m.weight)
+    told = []
+    handles = [
+        nn.modules.module.register_module_parameter_registration_hook(lambda owner, name, value: told.append(name)),
+        nn.modules.module.register_module_module_registration_hook(lambda owner, name, value: told.append(name) or nn.Tanh()),
+    ]
+    try:
+        m.bias = nn.Parameter(torch.ones(1))
+        m.act = nn.ReLU()
+        m.add_module("last", nn.ReLU())
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert told == ["bias", "act", "last"] and isinstance(m.act, nn.Tanh) and isinstance(m.last, nn.Tanh)
+
+
 def test_members_before_init():
     class Early(nn.Module):
         def __init__(self, value):

@@ -140,9 +140,8 @@ def _calculate_fan_in_and_fan_out(tensor):
     shape = tensor.shape
     if len(shape) < 2:
         raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
-    out_features, in_features, *rest = shape
-    field = math.prod(rest)
-    return in_features * field, out_features * field
+    field = math.prod(shape[2:]) if len(shape) > 2 else 1
+    return shape[1] * field, shape[0] * field
 
 
 def _calculate_correct_fan(tensor, mode):

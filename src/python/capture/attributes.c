@@ -286,7 +286,7 @@ bool capture_store_attribute(capture *c, PyObject *o, PyObject *name, PyObject *
         Py_XDECREF(done);
         return done;
     }
-    return PyObject_GenericSetAttr(o, name, value) == 0;
+    return PyObject_SetAttr(o, name, value) == 0;
 }
 
 /* ---- globals ---- */

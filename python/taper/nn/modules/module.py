@@ -27,7 +27,14 @@ __all__ = [
 ]
 
 Tensor = torch.Tensor
-_PLAIN = frozenset({bool, int, float, str, tuple})          # what is surely no member
+_FIRST = {              # what a new module holds: these values, or an instance of these classes
+    "training": True, "_parameters": dict, "_buffers": dict, "_non_persistent_buffers_set": set,
+    "_backward_pre_hooks": OrderedDict, "_backward_hooks": OrderedDict, "_is_full_backward_hook": None,
+    "_forward_hooks": OrderedDict, "_forward_hooks_with_kwargs": OrderedDict, "_forward_hooks_always_called": OrderedDict,
+    "_forward_pre_hooks": OrderedDict, "_forward_pre_hooks_with_kwargs": OrderedDict, "_state_dict_hooks": OrderedDict,
+    "_state_dict_pre_hooks": OrderedDict, "_load_state_dict_pre_hooks": OrderedDict,
+    "_load_state_dict_post_hooks": OrderedDict, "_modules": dict,
+}
 T_destination = TypeVar("T_destination", bound=dict)
 
 
@@ -48,7 +55,7 @@ def _check_name(module, kind, name, owner, dotted=""):
     if not isinstance(name, str):
         raise TypeError(f"{kind} name should be a string. Got {_class_text(type(name))}")
     # hasattr says no by raising an error and clearing it: for each member of each module.
-    if name not in owner and not _C._module_lacks(module, name, Module) and hasattr(module, name):
+    if name not in owner and not _C._module_lacks(module, name) and hasattr(module, name):
         raise KeyError(f"attribute '{name}' already exists")
     if "." in name:
         raise KeyError(f'{kind} name can\'t contain "."{dotted}')
@@ -101,24 +108,7 @@ class Module(ModuleCalls, ModuleState):
                 raise TypeError(
                     f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
                 )
-        own = self.__dict__
-        own["training"] = True
-        own["_parameters"] = {}
-        own["_buffers"] = {}
-        own["_non_persistent_buffers_set"] = set()
-        own["_backward_pre_hooks"] = OrderedDict()
-        own["_backward_hooks"] = OrderedDict()
-        own["_is_full_backward_hook"] = None
-        own["_forward_hooks"] = OrderedDict()
-        own["_forward_hooks_with_kwargs"] = OrderedDict()
-        own["_forward_hooks_always_called"] = OrderedDict()
-        own["_forward_pre_hooks"] = OrderedDict()
-        own["_forward_pre_hooks_with_kwargs"] = OrderedDict()
-        own["_state_dict_hooks"] = OrderedDict()
-        own["_state_dict_pre_hooks"] = OrderedDict()
-        own["_load_state_dict_pre_hooks"] = OrderedDict()
-        own["_load_state_dict_post_hooks"] = OrderedDict()
-        own["_modules"] = {}
+        _C._module_begin(self.__dict__, _FIRST)
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
@@ -179,10 +169,6 @@ class Module(ModuleCalls, ModuleState):
     def __setattr__(self, name, value):
         own = self.__dict__
         parameters = own.get("_parameters")
-        if type(value) in _PLAIN and parameters is not None and not (
-                name in parameters or name in own.get("_buffers", ()) or name in own.get("_modules", ())):
-            object.__setattr__(self, name, value)
-            return
         if isinstance(value, Parameter):
             if parameters is None:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
@@ -534,3 +520,8 @@ class Module(ModuleCalls, ModuleState):
         replica._modules = replica._modules.copy()
         replica._is_replica = True
         return replica
+
+
+_C._module_doors(
+    Module, _global_parameter_registration_hooks, _global_buffer_registration_hooks, _global_module_registration_hooks
+)
