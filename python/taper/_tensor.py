@@ -258,6 +258,8 @@ def __reduce_ex__(self, protocol):
                     "function with @torch.utils.hooks.unserializable_hook to suppress this warning", stacklevel=2)
         # The empty dictionary is where older files kept hooks.
         args = (self._typed_storage(), self.storage_offset(), tuple(self.size()), self.stride(), self.requires_grad, OrderedDict())
+        signs = {name: True for name, has in (("conj", self.is_conj()), ("neg", self.is_neg())) if has}
+        args += (signs,) if signs else ()
     if type(self) is Tensor and not self.__dict__:
         return (func, args)
     return (_rebuild_from_type_v2, (func, type(self), args, _utils._get_obj_state(self)))

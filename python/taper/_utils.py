@@ -26,11 +26,11 @@ def _rebuild_tensor_v3(storage, storage_offset, size, stride, requires_grad, bac
 
 
 def _finish(tensor, requires_grad, backward_hooks, metadata):
-    if metadata:                # bits of PyTorch's lazy views
+    if metadata:                # of a tensor that stands for the conjugates or negatives of its storage
         if metadata.get("conj"):
-            tensor = tensor.conj()
+            tensor = tensor.conj().detach()
         if metadata.get("neg"):
-            tensor = -tensor
+            tensor = _C._VariableFunctions._neg_view(tensor).detach()
     tensor.requires_grad = requires_grad
     tensor._backward_hooks = backward_hooks if backward_hooks else None
     return tensor

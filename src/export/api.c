@@ -152,12 +152,12 @@ bool tp_tensor_read(const tp_tensor *t, void *out, size_t bytes)
     size_t need = (size_t)t->numel * tp_dtype_bytes((tp_dtype)t->dtype);
     if (bytes < need)
         return tp_fail(TP_ERR_VALUE, "the tensor has %zu bytes, there is room for %zu", need, bytes);
-    const tp_op *op = tp_op_find("aten", "contiguous", "");
+    const tp_op *op = tp_op_find("aten", "clone", "");
     tp_value dense = tp_none();
-    if (tp_tensor_is_contiguous(t))
+    if (tp_tensor_is_contiguous(t) && !tp_signs(t))
         dense = tp_of_tensor(tp_tensor_ref(t));
     else if (!op || !tp_call(op, (tp_value[]){ tp_of_tensor(t), tp_of_format(TP_FORMAT_CONTIGUOUS) }, &dense))
-        return op ? false : tp_fail(TP_ERR_UNIMPLEMENTED, "aten::contiguous is not there");
+        return op ? false : tp_fail(TP_ERR_UNIMPLEMENTED, "aten::clone is not there");
     if (need)
         memcpy(out, tp_tensor_data(dense.tensor), need);
     tp_value_unref(dense);

@@ -204,6 +204,10 @@ static bool write_rows(tp_zip_writer *z, const tp_state_row *row, size_t count, 
             ok = tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: %s has no data to save", row[i].name);
             break;
         }
+        if (tp_signs(t)) {
+            ok = tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: %s is a conjugate or negative view", row[i].name);
+            break;
+        }
         if (first == i)
             ok = whole ? tp_zip_add(z, name, t->storage->data, t->storage->bytes)
                        : tp_zip_add(z, name, tp_tensor_data(t), (size_t)t->numel * tp_dtype_bytes((tp_dtype)t->dtype));

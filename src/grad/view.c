@@ -8,8 +8,8 @@
  *                  └─► node of the write, for the slice
  *
  * Every view of that base, the written one included, finds its history stale by the version counter and makes a fresh
- * one, as_strided of the base, when it is next asked. as_strided knows one dtype: where the view or one above it looks at the
- * memory in another, the step from one dtype to the other (a turn) is made as it was. */
+ * one, as_strided of the base, when it is next asked. as_strided knows one dtype and no signs: where the view or one above it
+ * looks at the memory in another dtype, or at its conjugates, the step from one to the other (a turn) is made as it was. */
 #include <string.h>
 
 #include "grad/internal.h"
@@ -18,18 +18,22 @@
 
 /* ---- views ---- */
 
-/* What a view whose dtype is not its base's is remade from. */
+static bool is_turn(const tp_tensor *from, const tp_tensor *to) { return from->dtype != to->dtype || tp_signs(from) != tp_signs(to); }
+
+/* What a view that is not all as_strided of its base is remade from. */
 static tp_tensor *turned_from(const tp_tensor *view, tp_tensor *above)
 {
-    if (view->dtype != above->dtype)
+    if (is_turn(above, view))
         return above;
     tp_tensor *from = above->autograd ? above->autograd->view_from : NULL;
-    return from && from->dtype != above->dtype ? above : from;
+    return from && is_turn(from, above) ? above : from;
 }
 
-/* The op that looks at elements of one dtype as another; called with the tensor and the dtype. */
-static const tp_op *turning_op(tp_dtype from, tp_dtype to)
+/* The op that looks at elements of one dtype as another, or turns a sign; called with the tensor and the dtype. */
+static const tp_op *turning_op(tp_dtype from, tp_dtype to, uint32_t signs)
 {
+    if (signs)
+        return signs & TP_KEY_CONJ ? &tp_op__conj : &tp_op__neg_view;
     if (tp_dtype_is_complex(from) && to == tp_dtype_to_real(from))
         return &tp_op_view_as_real;
     if (tp_dtype_is_complex(to) && from == tp_dtype_to_real(to))
@@ -90,8 +94,9 @@ static bool refresh(tp_tensor *view)
                        a->slot, tp_grad_node_title(a->grad_fn, name), multi_view);
     tp_value size = tp_value_ints(view->size, view->ndim), stride = tp_value_ints(view->stride, view->ndim);
     tp_value arg[4] = { tp_of_tensor(a->view_from ? a->view_from : a->view_base), size, stride, tp_int(view->offset) };
-    bool turn = arg[0].tensor->dtype != view->dtype;
-    const tp_op *op = turn ? turning_op((tp_dtype)arg[0].tensor->dtype, (tp_dtype)view->dtype) : &tp_op_as_strided;
+    const tp_tensor *from = arg[0].tensor;
+    bool turn = is_turn(from, view);
+    const tp_op *op = turn ? turning_op((tp_dtype)from->dtype, (tp_dtype)view->dtype, tp_signs(from) ^ tp_signs(view)) : &tp_op_as_strided;
     tp_value turned[2] = { arg[0], tp_of_dtype((tp_dtype)view->dtype) };
     tp_op_node *n = size.tag == TP_LIST && stride.tag == TP_LIST && call_to_tracers(a, arg) ? tp_op_node_new(op, turn ? turned : arg, 1) : NULL;
     bool ok = n && tp_slot_describe(&n->node, 0, view) && tp_set_history(view, &n->node, 0);
@@ -155,7 +160,7 @@ typedef struct copy_slices {
     tp_grad_node *fn;           /* counted */
     uint32_t      fn_slot;
     tp_value      base_size, base_stride, size, stride;     /* owned lists */
-    tp_value      turns;        /* owned list, from the base down: sizes, strides, offset before a turn, dtype and offset after it; or none */
+    tp_value      turns;        /* owned list, from the base down: sizes, strides, offset before a turn, dtype and offset after it, signs turned; or none */
     int64_t       base_offset, offset;
 } copy_slices;
 
@@ -204,7 +209,7 @@ static bool slice_of(const copy_slices *c, tp_value whole, tp_value *out)
         ok = tp_call1(&tp_op_as_strided, 4, view, &more[0]);
         if (!ok)
             break;
-        const tp_op *op = turning_op((tp_dtype)more[0].tensor->dtype, (tp_dtype)turn[3].i);
+        const tp_op *op = turning_op((tp_dtype)more[0].tensor->dtype, (tp_dtype)turn[3].i, (uint32_t)turn[5].i);
         ok = tp_call1(op, op->arg_count, more, &next);
         tp_value_unref(more[0]);
         if (!ok)
@@ -295,16 +300,16 @@ static bool list_turns(const tp_tensor *view, tp_value *out)
     int count = 0;
     *out = tp_none();
     for (const tp_tensor *t = view; t->autograd && t->autograd->view_from; t = t->autograd->view_from)
-        if (t->autograd->view_from->dtype != t->dtype) {
+        if (is_turn(t->autograd->view_from, t)) {
             if (count == TP_MAX_DIMS)
-                return tp_fail(TP_ERR_UNIMPLEMENTED, "a write through %d changes of dtype", count + 1);
+                return tp_fail(TP_ERR_UNIMPLEMENTED, "a write through %d changes of dtype or sign", count + 1);
             turn[count++] = t;
         }
     tp_list *all = count ? tp_list_new((uint32_t)count) : NULL;
     bool ok = !count || all;
     for (int i = 0; ok && i < count; i++) {
         const tp_tensor *after = turn[count - 1 - i], *before = after->autograd->view_from;
-        tp_list *l = tp_list_new(5);
+        tp_list *l = tp_list_new(6);
         if (!(ok = l != NULL))
             break;
         all->item[i] = tp_of_list(l);
@@ -313,6 +318,7 @@ static bool list_turns(const tp_tensor *view, tp_value *out)
         l->item[2] = tp_int(before->offset);
         l->item[3] = tp_of_dtype((tp_dtype)after->dtype);
         l->item[4] = tp_int(after->offset);
+        l->item[5] = tp_int(tp_signs(before) ^ tp_signs(after));
         ok = l->item[0].tag == TP_LIST && l->item[1].tag == TP_LIST;
     }
     if (all)

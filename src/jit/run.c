@@ -152,7 +152,7 @@ static bool read_number(const jit_step *s, tp_value *slot, tp_scalar *out)
     }
     if (v.tensor->numel != 1)
         return tp_fail(TP_ERR_RUNTIME, "a Tensor with %lld elements cannot be converted to Scalar", (long long)v.tensor->numel);
-    *out = tp_scalar_read(tp_tensor_data(v.tensor), (tp_dtype)v.tensor->dtype);
+    *out = tp_tensor_element(v.tensor, tp_tensor_data(v.tensor));
     return true;
 }
 

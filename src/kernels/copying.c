@@ -14,7 +14,13 @@ TP_HOOK_K(tp_k_resize_)
     int64_t size[TP_MAX_DIMS];
     int n = tp_as_ints(arg[1], size, TP_MAX_DIMS, 0);
     (void)out;
-    return n >= 0 && tp_tensor_resize(arg[0].tensor, n, size);
+    if (n < 0 || !tp_tensor_resize(arg[0].tensor, n, size))
+        return false;
+    if (arg[2].tag == TP_NONE || arg[2].i == TP_FORMAT_PRESERVE)
+        return true;
+    int64_t stride[TP_MAX_DIMS];
+    (arg[2].i == TP_FORMAT_CONTIGUOUS ? tp_strides_row_major : tp_strides_channels_last)(n, size, stride);
+    return tp_tensor_set_geometry(arg[0].tensor, n, size, stride, arg[0].tensor->offset);
 }
 
 TP_HOOK_K(tp_k_set_)

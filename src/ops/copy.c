@@ -6,6 +6,15 @@
 #include "tile/tile.h"
 
 static const tp_tile_program from_input = { .input_count = 1, .register_count = 1, .output_count = 1 };
+/* The same for tensors that stand for something else than they hold: conj, neg, both. */
+static const tp_tile_step turning[3][2] = {
+    { { TP_PRIM_conj, 1, 0, 0, 0 } }, { { TP_PRIM_neg, 1, 0, 0, 0 } }, { { TP_PRIM_conj, 1, 0, 0, 0 }, { TP_PRIM_neg, 2, 1, 0, 0 } },
+};
+static const tp_tile_program turned[3] = {
+    { .step = turning[0], .step_count = 1, .input_count = 1, .register_count = 2, .output_count = 1, .output = { 1 } },
+    { .step = turning[1], .step_count = 1, .input_count = 1, .register_count = 2, .output_count = 1, .output = { 1 } },
+    { .step = turning[2], .step_count = 2, .input_count = 1, .register_count = 3, .output_count = 1, .output = { 2 } },
+};
 static const tp_tile_program from_scalar = { .scalar_count = 1, .register_count = 1, .output_count = 1 };
 
 static void place(const tp_tensor *t, int ndim, const int64_t *size, tp_tile_operand *operand, int64_t *stride)
@@ -25,7 +34,7 @@ enum { SMALL_COPY = 2048 };
 static bool moved(tp_tensor *to, const tp_tensor *from)
 {
     size_t bytes = (size_t)to->numel * tp_dtype_bytes((tp_dtype)to->dtype);
-    if (to->dtype != from->dtype || bytes > SMALL_COPY || !(to->keys & from->keys & TP_KEY_CONTIGUOUS))
+    if (to->dtype != from->dtype || tp_signs(to) != tp_signs(from) || bytes > SMALL_COPY || !(to->keys & from->keys & TP_KEY_CONTIGUOUS))
         return false;
     if (from->numel == to->numel) {
         memmove(tp_tensor_data(to), tp_tensor_data(from), bytes);
@@ -40,6 +49,14 @@ static bool moved(tp_tensor *to, const tp_tensor *from)
     return true;
 }
 
+/* Both may stand for other elements than they hold: a sign that both have is none. */
+static const tp_tile_program *program_for(const tp_tensor *to, const tp_tensor *from)
+{
+    uint32_t differ = tp_signs(to) ^ tp_signs(from);
+    int conj = (differ & TP_KEY_CONJ) && tp_dtype_is_complex((tp_dtype)to->dtype) && tp_dtype_is_complex((tp_dtype)from->dtype), neg = (differ & TP_KEY_NEG) != 0;
+    return conj | neg ? &turned[conj + 2 * neg - 1] : &from_input;
+}
+
 /* A conversion computes in the type it reads: an i64 reaches an f16 in one rounding. */
 void tp_copy(tp_tensor *to, const tp_tensor *from)
 {
@@ -49,7 +66,7 @@ void tp_copy(tp_tensor *to, const tp_tensor *from)
         return;
     place(to, to->ndim, to->size, &loop.operand[0], stride[0]);
     place(from, to->ndim, to->size, &loop.operand[1], stride[1]);
-    tp_tile_run(&from_input, &loop);
+    tp_tile_run(program_for(to, from), &loop);
 }
 
 void tp_fill(tp_tensor *to, tp_scalar value)
@@ -90,12 +107,12 @@ tp_tensor *tp_clone(const tp_tensor *t, tp_format format)
 
 tp_tensor *tp_contiguous(const tp_tensor *t)
 {
-    return tp_tensor_is_contiguous(t) ? tp_tensor_ref(t) : copied(t, (tp_dtype)t->dtype, NULL);
+    return tp_tensor_is_contiguous(t) && !tp_signs(t) ? tp_tensor_ref(t) : copied(t, (tp_dtype)t->dtype, NULL);
 }
 
 tp_tensor *tp_cast(const tp_tensor *t, tp_dtype d)
 {
-    if (t->dtype == d)
+    if (t->dtype == d && !tp_signs(t))
         return tp_tensor_ref(t);
     int64_t stride[TP_MAX_DIMS];
     tp_strides_like(t, t->ndim, t->size, stride);

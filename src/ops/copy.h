@@ -1,6 +1,7 @@
 /* copy.h - moving elements between tensors, below every layer: no gradient, no version, no recording.
  *
- * Kernels and variants stand on these; users' copies are the ops copy_, clone and contiguous. */
+ * Kernels and variants stand on these; users' copies are the ops copy_, clone and contiguous. Fresh tensors have no signs
+ * (signs.h): elements are in memory as they are meant. */
 #ifndef TP_OPS_COPY_H
 #define TP_OPS_COPY_H
 

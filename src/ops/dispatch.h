@@ -16,6 +16,7 @@
 /* Bits, lowest layer first; also bits of tp_tensor.keys. */
 typedef enum tp_layer_id {
     TP_LAYER_KERNEL,
+    TP_LAYER_SIGNS,             /* conjugates and negatives that nobody has computed yet: signs.h */
     TP_LAYER_FAKE,
     TP_LAYER_TRACE_R,           /* functionalise and record below autograd: AOT, make_fx */
     TP_LAYER_DISPATCH,          /* __torch_dispatch__: modes, then subclasses */
@@ -28,7 +29,8 @@ typedef enum tp_layer_id {
 } tp_layer_id;
 
 #define TP_LAYER_BIT(id) (1u << (id))
-_Static_assert(TP_KEYS_OF_ALIAS == (TP_LAYER_BIT(TP_LAYER_FAKE) | TP_LAYER_BIT(TP_LAYER_TRACE_R) | TP_LAYER_BIT(TP_LAYER_TRANSFORM)),
+_Static_assert(TP_KEYS_OF_ALIAS == (TP_LAYER_BIT(TP_LAYER_FAKE) | TP_LAYER_BIT(TP_LAYER_TRACE_R) | TP_LAYER_BIT(TP_LAYER_TRANSFORM)) &&
+                   TP_KEYS_OF_SIGNS == (TP_LAYER_BIT(TP_LAYER_SIGNS) | TP_KEY_CONJ | TP_KEY_NEG),
                "tensor.h names these bits by number");
 #define TP_ALL_LAYERS (TP_LAYER_BIT(TP_LAYER_COUNT) - 1)
 

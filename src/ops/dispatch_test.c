@@ -42,6 +42,7 @@ static bool run_opening(const tp_op *op, const tp_value *arg, tp_value *result)
         met(letter);                                                                        \
         return tp_call_below(id, op, arg, result);                                          \
     }
+LAYER(at_signs, 'S', TP_LAYER_SIGNS)
 LAYER(at_fake, 'F', TP_LAYER_FAKE)
 LAYER(at_r, 'R', TP_LAYER_TRACE_R)
 LAYER(at_dispatch, 'D', TP_LAYER_DISPATCH)
@@ -52,7 +53,7 @@ LAYER(at_transform, 'T', TP_LAYER_TRANSFORM)
 LAYER(at_p, 'P', TP_LAYER_TRACE_P)
 
 static tp_layer layer[TP_LAYER_COUNT] = {
-    [TP_LAYER_FAKE] = { "fake", at_fake, 0 }, [TP_LAYER_TRACE_R] = { "r", at_r, 0 }, [TP_LAYER_DISPATCH] = { "dispatch", at_dispatch, 0 },
+    [TP_LAYER_SIGNS] = { "signs", at_signs, 0 }, [TP_LAYER_FAKE] = { "fake", at_fake, 0 }, [TP_LAYER_TRACE_R] = { "r", at_r, 0 }, [TP_LAYER_DISPATCH] = { "dispatch", at_dispatch, 0 },
     [TP_LAYER_GRAD] = { "grad", at_grad, 0 }, [TP_LAYER_JIT] = { "jit", at_jit, 0 }, [TP_LAYER_AUTOCAST] = { "autocast", at_autocast, 0 },
     [TP_LAYER_TRANSFORM] = { "transform", at_transform, 0 }, [TP_LAYER_TRACE_P] = { "p", at_p, 0 },
 };
@@ -111,7 +112,7 @@ TP_TEST(layers_are_met_from_the_top)
     TP_NEED(set(&s));
     expect_trace(&s.leaf, s.t, tp_none(), "k");
     tp_self.active = TP_ALL_LAYERS;
-    expect_trace(&s.leaf, s.t, tp_none(), "PTAJGDRFk");
+    expect_trace(&s.leaf, s.t, tp_none(), "PTAJGDRFSk");
     tp_self.active = TP_LAYER_BIT(TP_LAYER_JIT) | TP_LAYER_BIT(TP_LAYER_TRACE_R);
     expect_trace(&s.leaf, s.t, tp_none(), "JRk");
 out:

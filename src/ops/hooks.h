@@ -45,6 +45,7 @@ bool tp_run_reduction(const tp_op *op, const tp_value *arg, tp_value *result);
 bool tp_run_kernel(const tp_op *op, const tp_value *arg, tp_value *result);     /* infer, allocate, op->work->kernel */
 bool tp_infer_seldom(const tp_op *op, const tp_value *arg, tp_geometry *out);   /* infer_sym, for `seldom` ops the only rule */
 bool tp_run_view(const tp_op *op, const tp_value *arg, tp_value *result);       /* infer, alias the first argument */
+bool tp_run_turn(const tp_op *op, const tp_value *arg, tp_value *result);       /* a view of conjugates or negatives */
 bool tp_run_open(const tp_op *op, const tp_value *arg, tp_value *result);       /* the decomposition, at the bottom */
 bool tp_open_named(const tp_op *op, const tp_value *arg, tp_value *result);     /* opens another name of an op: calls the op */
 bool tp_open_each(const tp_op *op, const tp_value *arg, tp_value *result);      /* calls another op for each member of its lists */

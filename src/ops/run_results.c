@@ -12,6 +12,7 @@
 #include "ops/dispatch.h"
 #include "ops/hooks.h"
 #include "ops/run.h"
+#include "ops/signs.h"
 
 enum { MOST_RESULTS = 8 };
 
@@ -46,11 +47,6 @@ static bool infer(const tp_op *op, const tp_value *arg, tp_geometry *g)
     return op->work->infer(op, arg, g);
 }
 
-static bool same_sizes(const tp_tensor *t, const tp_geometry *g)
-{
-    return t->ndim == g->ndim && memcmp(t->size, g->size, (size_t)g->ndim * sizeof *g->size) == 0;
-}
-
 static bool check_castable(tp_dtype made, const tp_tensor *into)
 {
     if (tp_dtype_can_cast(made, (tp_dtype)into->dtype))
@@ -63,7 +59,7 @@ static bool prepare_out(tp_tensor *out, const tp_geometry *g)
 {
     if (!check_castable((tp_dtype)g->dtype, out))
         return false;
-    return same_sizes(out, g) || tp_tensor_resize(out, g->ndim, g->size);
+    return tp_tensor_resize(out, g->ndim, g->size);
 }
 
 static bool run_out(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_value *result)
@@ -254,6 +250,14 @@ bool tp_run_view(const tp_op *op, const tp_value *arg, tp_value *result)
         return ok;
     }
     *result = tp_of_tensor(view);
+    return true;
+}
+
+bool tp_run_turn(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    if (!tp_run_view(op, arg, result))
+        return false;
+    tp_set_signs(result->tensor, tp_signs(result->tensor) ^ tp_turns(op));
     return true;
 }
 

@@ -202,7 +202,7 @@ tp_scalar tp_as_scalar(tp_value v)
     case TP_INT:     return tp_scalar_int(v.i);
     case TP_SYM:     return tp_scalar_int(hint_of(v));
     case TP_COMPLEX: return (tp_scalar){ .kind = TP_KIND_COMPLEX, .c = *v.complex };
-    case TP_TENSOR:  return tp_scalar_read(tp_tensor_data(v.tensor), (tp_dtype)v.tensor->dtype);
+    case TP_TENSOR:  return tp_tensor_element(v.tensor, tp_tensor_data(v.tensor));
     default:         return tp_scalar_float(v.f);
     }
 }

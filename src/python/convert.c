@@ -132,13 +132,13 @@ static int tensor_number(call_frame *f, PyObject *o, tp_value *out)
     if (tp_requires_grad(t))
         return 0;
     if (TP_UNLIKELY(face_is_traced()) && t->device.type == TP_CPU) {
-        tp_scalar s = tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype);
+        tp_scalar s = tp_tensor_element(t, tp_tensor_data(t));
         *out = s.kind == TP_KIND_FLOAT ? tp_float(s.f) : s.kind == TP_KIND_BOOL ? tp_bool(s.i) : tp_int(s.i);
         out->mark = face_jit_mark(t);
         return out->mark ? 1 : -1;
     }
     if (!(t->keys & TP_ALL_LAYERS) && !tp_self.active && t->device.type == TP_CPU) {
-        tp_scalar s = tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype);
+        tp_scalar s = tp_tensor_element(t, tp_tensor_data(t));
         if (s.kind == TP_KIND_COMPLEX)
             return own(f, tp_value_scalar(s), out);
         *out = s.kind == TP_KIND_FLOAT ? tp_float(s.f) : s.kind == TP_KIND_BOOL ? tp_bool(s.i) : tp_int(s.i);

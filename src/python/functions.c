@@ -3,6 +3,7 @@
 
 #include "base/pool.h"
 #include "grad/tape.h"
+#include "ops/copy.h"
 #include "ops/promote.h"
 #include "python/face.h"
 #include "trace/fake.h"
@@ -370,6 +371,8 @@ static PyObject *copy_with_storage(PyObject *module, PyObject *args)
         Py_XDECREF(at);
         return fake;
     }
+    if (tp_signs(t))
+        return face_wrap_or_raise(tp_clone(t, TP_FORMAT_PRESERVE));
     PyObject *key = PyLong_FromVoidPtr(t->storage), *made = NULL;
     PyObject *copy = key ? Py_XNewRef(PyDict_GetItemWithError(memo, key)) : NULL;
     if (key && !copy && !PyErr_Occurred()) {

@@ -198,13 +198,13 @@ static bool tensor_at(indexing *x, PyObject *o, int shown_dim)
     }
     if (t->ndim == 0 && !mask && face_is_traced()) {
         tp_value index;
-        return key_int(o, tp_scalar_to_int(tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype)), &index) && select_by(x, index, shown_dim);
+        return key_int(o, tp_scalar_to_int(tp_tensor_element(t, tp_tensor_data(t))), &index) && select_by(x, index, shown_dim);
     }
     /* Its value selects, and the result is a view. It gathers under vmap, where it has many values, and where only facts are wanted. */
     const tp_fake_mode *fake = tp_self.fake;
     bool valued = !(t->keys & TP_LAYER_BIT(TP_LAYER_TRANSFORM)) && !(fake && fake->facts_only);
     if (t->ndim == 0 && !mask && !(t->keys & TP_ALL_LAYERS) && !tp_self.active)
-        return select_at(x, tp_scalar_to_int(tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype)), shown_dim);
+        return select_at(x, tp_scalar_to_int(tp_tensor_element(t, tp_tensor_data(t))), shown_dim);
     if (t->ndim == 0 && !mask && valued) {
         PyObject *value = face_item(t);
         bool ok = value && apply_item(x, value, shown_dim, 0);

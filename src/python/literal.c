@@ -121,7 +121,7 @@ static bool read_number(PyObject *o, tp_dtype d, tp_scalar *out)
             PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
             return false;
         }
-        *out = tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype);
+        *out = tp_tensor_element(t, tp_tensor_data(t));
         return true;
     }
     if (PyComplex_Check(o)) {
@@ -166,7 +166,7 @@ static bool fill_from_tensor(PyObject *o, const literal *l, int dim, char **at)
         PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
         return false;
     }
-    tp_scalar_write(tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype), *at, l->dtype);
+    tp_scalar_write(tp_tensor_element(t, tp_tensor_data(t)), *at, l->dtype);
     *at += tp_dtype_bytes(l->dtype);
     return true;
 }
@@ -277,7 +277,7 @@ static PyObject *list_from(const tp_tensor *t, int dim, const char *at)
 {
     size_t bytes = tp_dtype_bytes((tp_dtype)t->dtype);
     if (dim == t->ndim)
-        return face_from_scalar(tp_scalar_read(at, (tp_dtype)t->dtype));
+        return face_from_scalar(tp_tensor_element(t, at));
     PyObject *list = PyList_New((Py_ssize_t)t->size[dim]);
     for (int64_t i = 0; list && i < t->size[dim]; i++) {
         PyObject *item = list_from(t, dim + 1, at + i * t->stride[dim] * (int64_t)bytes);
@@ -339,7 +339,7 @@ PyObject *face_item(const tp_tensor *t)
     uint32_t watched = t->keys & TP_ALL_LAYERS & ~TP_LAYER_BIT(TP_LAYER_GRAD);
     /* jit.trace records no conversion to Python: it has warned where the user asked for one. */
     if (!watched && !(tp_self.active & ~TP_LAYER_BIT(TP_LAYER_JIT)))
-        return readable(t, "item") ? face_from_scalar(tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype)) : NULL;
+        return readable(t, "item") ? face_from_scalar(tp_tensor_element(t, tp_tensor_data(t))) : NULL;
     const tp_op *op = tp_op_find("aten", "item", "");
     if (!op)
         return face_unimplemented("item() of a watched tensor");

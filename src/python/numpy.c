@@ -228,7 +228,8 @@ static PyObject *array_of(PyObject *tensor)
     return array;
 }
 
-PyObject *face_to_array(PyObject *tensor, bool force)
+/* Of a tensor whose elements are in memory as they are meant. */
+static PyObject *plain_array(PyObject *tensor, bool force)
 {
     tp_tensor *t = face_tensor(tensor);
     if (tp_is_fake(t))
@@ -252,6 +253,20 @@ PyObject *face_to_array(PyObject *tensor, bool force)
         }
     }
     return array_of(tensor);
+}
+
+PyObject *face_to_array(PyObject *tensor, bool force)
+{
+    const tp_tensor *t = face_tensor(tensor);
+    if (TP_LIKELY(!tp_signs(t)) || tp_is_fake(t))
+        return plain_array(tensor, force);
+    bool conj = t->keys & TP_KEY_CONJ;
+    if (!force)
+        return PyErr_Format(PyExc_RuntimeError, "Can't call numpy() on Tensor that has %s bit set. Use tensor.resolve_%s().numpy() instead.",
+                            conj ? "conjugate" : "negative", conj ? "conj" : "neg");
+    PyObject *copy = PyObject_CallMethod(tensor, "clone", NULL), *array = copy ? plain_array(copy, force) : NULL;
+    Py_XDECREF(copy);
+    return array;
 }
 
 static PyMethodDef functions[] = {

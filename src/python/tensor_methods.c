@@ -137,8 +137,8 @@ BARE(is_floating_point) { return PyBool_FromLong(tp_dtype_is_float((tp_dtype)t->
 BARE(is_complex) { return PyBool_FromLong(tp_dtype_is_complex((tp_dtype)t->dtype)); }
 METHOD(is_signed) { return PyBool_FromLong(t->dtype != TP_u8 && t->dtype != TP_b8); }
 METHOD(is_inference) { return PyBool_FromLong((t->keys & TP_KEY_INFERENCE) != 0); }
-METHOD(is_conj) { Py_RETURN_FALSE; }
-METHOD(is_neg) { Py_RETURN_FALSE; }
+METHOD(is_conj) { return PyBool_FromLong((t->keys & TP_KEY_CONJ) != 0); }
+METHOD(is_neg) { return PyBool_FromLong((t->keys & TP_KEY_NEG) != 0); }
 METHOD(is_shared) { Py_RETURN_FALSE; }
 METHOD(is_pinned) { Py_RETURN_FALSE; }
 METHOD(has_names) { Py_RETURN_FALSE; }

@@ -95,6 +95,17 @@ uint16_t tp_float_to_half(float f)
     return (uint16_t)(sign | (x.u - 0x38000000u + 0xfffu + (x.u >> 13 & 1)) >> 13);
 }
 
+tp_scalar tp_scalar_signed(tp_scalar s, bool conj, bool neg)
+{
+    if (s.kind == TP_KIND_COMPLEX)
+        s.c = (tp_c128){ neg ? -s.c.re : s.c.re, conj != neg ? -s.c.im : s.c.im };
+    else if (s.kind == TP_KIND_FLOAT)
+        s.f = neg ? -s.f : s.f;
+    else if (neg)
+        s.i = (int64_t)-(uint64_t)s.i;
+    return s;
+}
+
 tp_scalar tp_scalar_read(const void *e, tp_dtype d)
 {
     tp_scalar s = { .kind = tp_dtypes[d].kind };

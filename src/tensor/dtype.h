@@ -73,6 +73,7 @@ typedef struct tp_scalar {
 } tp_scalar;
 
 TP_API tp_scalar tp_scalar_read(const void *element, tp_dtype d);
+tp_scalar tp_scalar_signed(tp_scalar s, bool conj, bool neg);
 /* Converts as C does, float to integer like PyTorch (wraps through i64); bool is "not zero". */
 TP_API void      tp_scalar_write(tp_scalar s, void *element, tp_dtype d);
 TP_API double    tp_scalar_to_double(tp_scalar s);

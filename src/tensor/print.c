@@ -58,7 +58,7 @@ static void padded(printer *p, const char *text, int width)
 static tp_scalar element(const printer *p, int64_t offset)
 {
     tp_dtype d = (tp_dtype)p->t->dtype;
-    return tp_scalar_read((const char *)p->t->storage->data + (p->t->offset + offset) * (int64_t)tp_dtype_bytes(d), d);
+    return tp_tensor_element(p->t, (const char *)p->t->storage->data + (p->t->offset + offset) * (int64_t)tp_dtype_bytes(d));
 }
 
 static void print_element(printer *p, int64_t offset)

@@ -224,7 +224,7 @@ static tp_tensor *view_of_type(const tp_tensor *base, tp_dtype d, int ndim, cons
     tp_tensor *t = tp_tensor_take_storage(tp_storage_ref(base->storage), d, ndim, size, stride, offset);
     if (t) {
         t->device = base->device;
-        t->keys = (t->keys & TP_KEY_CONTIGUOUS) | (base->keys & TP_KEY_INFERENCE);
+        t->keys = (t->keys & TP_KEY_CONTIGUOUS) | (base->keys & (TP_KEY_INFERENCE | TP_KEYS_OF_SIGNS));
     }
     return t;
 }
@@ -237,6 +237,17 @@ tp_tensor *tp_tensor_view(const tp_tensor *base, int ndim, const int64_t *size, 
 tp_tensor *tp_tensor_view_as(const tp_tensor *base, const tp_geometry *g)
 {
     return view_of_type(base, (tp_dtype)g->dtype, g->ndim, g->size, g->stride, g->offset);
+}
+
+void tp_set_signs(tp_tensor *t, uint32_t signs)
+{
+    t->keys = (t->keys & ~(uint32_t)TP_KEYS_OF_SIGNS) | (signs ? TP_KEYS_OF_SIGNS & ~(uint32_t)(TP_KEY_CONJ | TP_KEY_NEG) : 0) | signs;
+}
+
+tp_scalar tp_tensor_element(const tp_tensor *t, const void *element)
+{
+    tp_scalar s = tp_scalar_read(element, (tp_dtype)t->dtype);
+    return TP_LIKELY(!tp_signs(t)) ? s : tp_scalar_signed(s, t->keys & TP_KEY_CONJ, t->keys & TP_KEY_NEG);
 }
 
 /* False: no memory. */
@@ -381,6 +392,8 @@ bool tp_tensor_swap(tp_tensor *a, tp_tensor *b)
 
 bool tp_tensor_resize(tp_tensor *t, int ndim, const int64_t *size)
 {
+    if (t->ndim == ndim && (!ndim || memcmp(t->size, size, (size_t)ndim * sizeof *size) == 0))
+        return true;
     for (int i = 0; i < ndim; i++)
         if (size[i] < 0)
             return tp_fail(TP_ERR_RUNTIME, "numel: integer multiplication overflow");

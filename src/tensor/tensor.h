@@ -33,6 +33,8 @@ enum {
     TP_KEY_SYMBOLIC = 1u << 17,         /* some size or stride is an expression */
     TP_KEY_CONTIGUOUS = 1u << 18,       /* row-major without gaps; kept by tensor.c */
     TP_KEY_NUMBER = 1u << 19,           /* a 0-d tensor that stands for a Python number: promotes as one */
+    TP_KEY_CONJ = 1u << 20,             /* its elements are the conjugates of what stands in memory, ... */
+    TP_KEY_NEG = 1u << 21,              /* ... the negatives; then it concerns the layer of signs, which ops/signs.h tells of */
 };
 
 typedef struct tp_tensor {
@@ -58,8 +60,9 @@ typedef struct tp_attached {
     void *(*copy)(const void *self);    /* owned by the caller, NULL: no memory. May be NULL: an alias goes without */
 } tp_attached;
 
-/* Layers whose key an alias has from its base: fake, tracer, transforms (bits of ops/dispatch.h, which checks them). */
-enum { TP_KEYS_OF_ALIAS = 1u << 1 | 1u << 2 | 1u << 7 };
+/* Layers whose key an alias has from its base: fake, tracer, transforms (bits of ops/dispatch.h, which checks them); and what
+ * every view has from it. */
+enum { TP_KEYS_OF_ALIAS = 1u << 2 | 1u << 3 | 1u << 8, TP_KEYS_OF_SIGNS = 1u << 1 | TP_KEY_CONJ | TP_KEY_NEG };
 
 /* Where a result stands: its type, sizes and layout. Filled by shape rules, used to make the tensor. */
 typedef struct tp_geometry {
@@ -114,13 +117,16 @@ static inline void tp_tensor_unref(tp_tensor *t)
 TP_API TP_CHECK bool tp_tensor_set_geometry(tp_tensor *t, int ndim, const int64_t *size, const int64_t *stride, int64_t offset);
 TP_API void tp_tensor_set_storage(tp_tensor *t, tp_storage *counted);   /* takes the count */
 TP_API TP_CHECK bool tp_tensor_swap(tp_tensor *a, tp_tensor *b);        /* everything but owners, wrapper and autograd */
-TP_API TP_CHECK bool tp_tensor_resize(tp_tensor *t, int ndim, const int64_t *size);     /* grows the storage if needed */
+TP_API TP_CHECK bool tp_tensor_resize(tp_tensor *t, int ndim, const int64_t *size);     /* row-major, unless it has the sizes; grows the storage */
 
 /* ---- asking ---- */
 static inline void *tp_tensor_data(const tp_tensor *t)
 {
     return (char *)t->storage->data + t->offset * (int64_t)tp_dtype_bytes((tp_dtype)t->dtype);
 }
+static inline uint32_t tp_signs(const tp_tensor *t) { return t->keys & (TP_KEY_CONJ | TP_KEY_NEG); }
+void tp_set_signs(tp_tensor *t, uint32_t signs);
+TP_API tp_scalar tp_tensor_element(const tp_tensor *t, const void *element);      /* one of its elements, found in its memory */
 static inline bool tp_tensor_is_contiguous(const tp_tensor *t) { return t->keys & TP_KEY_CONTIGUOUS; }
 TP_API bool tp_tensor_is_channels_last(const tp_tensor *t);             /* would a result like it be NHWC (NDHWC)? gaps allowed */
 TP_API bool tp_tensor_has_format(const tp_tensor *t, tp_format format); /* is_contiguous(memory_format): no gaps, in that order */

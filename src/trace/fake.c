@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "ops/dispatch.h"
+#include "ops/signs.h"
 #include "ops/symbolic.h"
 
 enum { MOST_RESULTS = 8, KEY = 1u << TP_LAYER_FAKE };
@@ -99,6 +100,8 @@ static tp_tensor *bare_fake(const tp_tensor *real)
     tp_tensor *t = tp_tensor_take_storage(tp_storage_new_none(real->storage->bytes), (tp_dtype)real->dtype, real->ndim, real->size,
                                           real->stride, real->offset);
     const tp_fake_mode *m = tp_self.fake;
+    if (t)
+        tp_set_signs(t, tp_signs(real));
     tp_fake_belong(marked(t, real->device), m && m->lasting ? m : tp_fake_mode_of(real));
     return t;
 }
@@ -131,6 +134,8 @@ tp_tensor *tp_fake_beside(const tp_tensor *like, const tp_tensor *storage_of)
     if (!storage_of)
         return tp_fake_of(like);
     tp_tensor *t = tp_tensor_take_storage(tp_storage_ref(storage_of->storage), (tp_dtype)like->dtype, like->ndim, like->size, like->stride, like->offset);
+    if (t)
+        tp_set_signs(t, tp_signs(like));
     if (marked(t, like->device) && tp_tensor_is_symbolic(like) && !attach(t, like->symbolic->size, like->symbolic->stride, like->symbolic->offset)) {
         tp_tensor_unref(t);
         return NULL;
@@ -188,6 +193,8 @@ static tp_tensor *from_symbolic(const tp_sym_geometry *g, const tp_tensor *view_
     tp_storage *s = view_of ? tp_storage_ref(view_of->storage) : tp_storage_new_none(0);
     tp_tensor *t = marked(tp_tensor_take_storage(s, (tp_dtype)g->dtype, g->ndim, size, stride, offset), g->device);
     tp_fake_belong(t, tp_self.fake);
+    if (t && view_of)
+        tp_set_signs(t, tp_signs(view_of));
     if (t && !view_of)
         t->storage->bytes = (size_t)t->numel * tp_dtype_bytes((tp_dtype)g->dtype);
     if (t && !attach(t, g->size, g->stride, view_of ? g->offset : tp_sym_int(0))) {
@@ -275,7 +282,7 @@ static bool name_dynamic(const tp_op *op)
     return tp_error_kind() == TP_ERR_DYNAMIC_SHAPE ? tp_fail_op(TP_ERR_DYNAMIC_SHAPE, op) : NULL;
 }
 
-static bool infer_results(const tp_op *op, const tp_value *arg, tp_tensor **out)
+static bool make_results(const tp_op *op, const tp_value *arg, tp_tensor **out)
 {
     const tp_tensor *view_of = op->kind == TP_LIKE_VIEW ? arg[0].tensor : NULL;
     bool symbolic = false;
@@ -305,6 +312,14 @@ static bool infer_results(const tp_op *op, const tp_value *arg, tp_tensor **out)
             return false;
     }
     return true;
+}
+
+static bool infer_results(const tp_op *op, const tp_value *arg, tp_tensor **out)
+{
+    bool ok = make_results(op, arg, out);
+    if (ok && tp_turns(op) && out[0])
+        tp_set_signs(out[0], tp_signs(out[0]) ^ tp_turns(op));
+    return ok;
 }
 
 static void print_sizes(const tp_tensor *t, tp_text *out)
@@ -340,8 +355,7 @@ static bool check_out(tp_tensor *out, const tp_tensor *made)
 {
     if (!tp_dtype_can_cast((tp_dtype)made->dtype, (tp_dtype)out->dtype))
         return tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[made->dtype].title, tp_dtypes[out->dtype].title);
-    bool same = out->ndim == made->ndim && memcmp(out->size, made->size, (size_t)made->ndim * sizeof *made->size) == 0;
-    return same || (out->keys & TP_KEY_SYMBOLIC) || tp_tensor_resize(out, made->ndim, made->size);
+    return (out->keys & TP_KEY_SYMBOLIC) || tp_tensor_resize(out, made->ndim, made->size);
 }
 
 /* Factories inside make fakes too. */

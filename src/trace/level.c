@@ -149,6 +149,7 @@ tp_tensor *tp_level_wrap(const tp_level *l, tp_tensor *face, tp_tensor *inner, t
                        .tangent = tangent ? tp_tensor_ref(tangent) : NULL };
     face->extra = w;
     face->keys |= KEY | (inner->keys & TP_KEY_NUMBER);
+    tp_set_signs(face, tp_signs(inner));
     return face;
 }
 

@@ -169,7 +169,7 @@ static bool lower_tensor(tp_recorder *r, tp_tensor *t, tp_value *out)
 {
     tp_node *n = tp_record_node_of(r, t);
     if (!n && (t->keys & TP_KEY_NUMBER) && t->storage->data) {      /* a Python number in the place of a tensor */
-        *out = tp_value_scalar(tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype));
+        *out = tp_value_scalar(tp_tensor_element(t, tp_tensor_data(t)));
         return out->tag != TP_NONE;
     }
     if (!n && !(n = constant_node(r, t)))

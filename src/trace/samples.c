@@ -25,7 +25,7 @@ static char *address(const tp_tensor *t, int64_t place)
 
 tp_scalar tp_samples_read(const tp_tensor *t, int64_t place)
 {
-    return tp_scalar_read(address(t, place), (tp_dtype)t->dtype);
+    return tp_tensor_element(t, address(t, place));
 }
 
 void tp_samples_write(tp_tensor *t, int64_t place, tp_scalar s)

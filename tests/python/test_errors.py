@@ -19,7 +19,6 @@ MISSING = re.compile(r"(module 'torch[\w.]*'|'Tensor' object|type object 'Tensor
                      r"(is not implemented in Taper yet|Taper does not have it yet)$")
 
 KNOWN = {
-    170: "no tensor has a conjugate bit here: conjugates are computed at once",
     454: "PyTorch goes on with the overloads of its scripts, add.t, add.str and so on, which are no ops",
     **dict.fromkeys(range(462, 466), "recorded where a lambda had no module; here it has one, and the next error is seen"),
     468: "export does not follow the values of traced tensors yet; the text names a file of PyTorch",

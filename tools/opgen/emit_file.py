@@ -15,7 +15,7 @@ def kernel_hook(model):
 
 
 def runs_by_decomposition(model):
-    return bool(model.decomps) and not model.column("kernel") and not model.exprs and not model.column("reduce")
+    return bool(model.decomps) and not any(model.column(w) for w in ("kernel", "reduce", "turns")) and not model.exprs
 
 
 def emit_entry(tables, world, op):

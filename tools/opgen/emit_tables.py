@@ -290,6 +290,8 @@ class Tables:
             return "tp_run_variant" if op.base else "tp_run_metadata"
         if kernel:
             return "tp_run_kernel" if kernel.data["if"] is None else f"{(op.base or op).symbol}_run"
+        if model.column("turns") and op.variant == "functional":
+            return "tp_run_turn"
         if (model.kind == "view" or model.word("view")) and emit_infer.has_infer(model):
             return "tp_run_view"
         if model.decomps or model.traced or model.column("each"):
@@ -310,6 +312,8 @@ class Tables:
         out += sorted({f"TP_OP_{e['kind'].upper()}" for e in model.effects})
         if model.kind == "random" and "TP_OP_RNG" not in out:
             out.append("TP_OP_RNG")
+        if model.column("turns"):
+            out.append(f"TP_OP_TURNS_{model.column('turns').data['sign'].upper()}")
         alias = model.column("alias")
         if alias and alias.data["how"] != "never":
             out.append(f"TP_OP_ALIAS_{alias.data['how'].upper()}")

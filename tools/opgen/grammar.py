@@ -318,6 +318,10 @@ class Parser:
     def column_core(self):
         return {}
 
+    def column_turns(self):
+        """A view whose elements are the conjugates (conj) or negatives (neg) of those it looks at."""
+        return {"sign": self.name()}
+
     def column_commutes(self):
         return {}
 

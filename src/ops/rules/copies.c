@@ -122,7 +122,7 @@ TP_HOOK_D(tp_d_local_scalar)
         return tp_fail(TP_ERR_RUNTIME, "Tensor.item() cannot be called on meta tensors");
     if (t->storage->kind == TP_MEMORY_NONE)
         return unknown_number(op, t, result);
-    tp_scalar s = tp_scalar_read(tp_tensor_data(t), (tp_dtype)t->dtype);
+    tp_scalar s = tp_tensor_element(t, tp_tensor_data(t));
     result[0] = tp_value_scalar(s);
     return result[0].tag != TP_NONE;
 }

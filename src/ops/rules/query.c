@@ -19,7 +19,9 @@ ANSWER(tp_d_is_complex, tp_bool(tp_dtype_is_complex(TYPE)))
 ANSWER(tp_d_is_floating_point, tp_bool(tp_dtype_is_float(TYPE)))
 ANSWER(tp_d_is_signed, tp_bool(TYPE != TP_u8 && TYPE != TP_b8))
 ANSWER(tp_d_is_inference, tp_bool((SELF->keys & TP_KEY_INFERENCE) != 0))
-ANSWER(tp_d_is_never, tp_bool(false))       /* no conjugate or negative bits, no pinned memory */
+ANSWER(tp_d_is_conj, tp_bool((SELF->keys & TP_KEY_CONJ) != 0))
+ANSWER(tp_d_is_neg, tp_bool((SELF->keys & TP_KEY_NEG) != 0))
+ANSWER(tp_d_is_never, tp_bool(false))       /* no pinned memory */
 ANSWER(tp_d_is_contiguous, tp_bool(op->arg_count == 1 ? tp_tensor_is_contiguous(SELF) : tp_tensor_has_format(SELF, (tp_format)arg[1].i)))
 ANSWER(tp_d_get_device, tp_int(SELF->device.type == TP_CPU ? -1 : SELF->device.index))
 ANSWER(tp_d_dim, tp_int(SELF->ndim))
