@@ -44,6 +44,7 @@ typedef struct tp_runtime {
     const struct tp_gemm_set *gemm;         /* micro-kernels of the chosen instruction set, kernels/ */
     _Atomic(void *) fft_plan[TP_FFT_PLANS]; /* owned, kernels/fft_plan.c: plans nobody uses at the moment, one block each */
     const struct tp_layer *layer[16];       /* by position, ops/dispatch.h; filled by the folder that has the layer */
+    bool (*requires_grad)(const struct tp_tensor *t);       /* grad/, for rules below it: is its gradient wanted? */
     /* The tape over ops that take functions, while a tracer wants those whole (trace/graphs_gradient.c). */
     bool (*differentiate)(const struct tp_op *op, const struct tp_value *arg, struct tp_value *result);
     _Atomic(void *) orphans;                /* tensor/: lock-free list of references dropped without the GIL */

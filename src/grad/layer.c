@@ -73,8 +73,7 @@ static bool save_doomed(tp_saved *s, tp_tensor *t)
 /* Does a write to one count as a write to the other? */
 static bool counts_with(const tp_tensor *a, const tp_tensor *b)
 {
-    bool apart = (a->autograd && a->autograd->own_version) || (b->autograd && b->autograd->own_version);
-    return a == b || (a->storage == b->storage && !apart);
+    return a == b || (a->storage == b->storage && (a->autograd ? a->autograd->counter : NULL) == (b->autograd ? b->autograd->counter : NULL));
 }
 
 /* A copy of elements; a call to whoever is below, where someone is. */
@@ -411,18 +410,18 @@ bool tp_record_made(const tp_op *op, const tp_value *arg, tp_tensor *result)
     return false;
 }
 
-/* Pieces of an argument that are no views of it (unsafe_split): written in place one by one, so each counts its own writes. */
-static bool count_apart(const tp_op *op, const tp_value *arg, const tp_value *result)
+/* What lies in an argument and is no view of it. detach gives one that counts writes with it. Pieces (unsafe_split) are written one by
+ * one and each counts its own, as does _unsafe_view; where nobody outside has the argument, who could write to it? */
+static bool count_writes(const tp_op *op, const tp_value *arg, const tp_value *result)
 {
+    const tp_tensor *whole = op->arg_count ? tp_as_tensor(arg[0]) : NULL;
+    if (op->kind == TP_LIKE_VIEW && op->variant == TP_FUNCTIONAL && whole && result[0].tag == TP_TENSOR)
+        return op->result[0].alias ? tp_count_with(result[0].tensor, whole) : !whole->wrapper || tp_count_apart(result[0].tensor, 0);
     if (op->result_count != 1 || result[0].tag != TP_LIST)
         return true;
-    const tp_tensor *whole = tp_as_tensor(arg[0]);
     for (uint32_t i = 0; whole && i < tp_length(result[0]); i++) {
         tp_tensor *piece = tp_as_tensor(result[0].list->item[i]);
-        tp_autograd *a = piece && piece->storage == whole->storage ? tp_autograd_of(piece) : NULL;
-        if (a)
-            a->own_version = true;
-        else if (piece && piece->storage == whole->storage)
+        if (piece && piece->storage == whole->storage && !tp_count_apart(piece, 0))
             return false;
     }
     return true;
@@ -442,7 +441,7 @@ static bool record(const tp_op *op, const tp_value *arg, tp_value *result)
     }
     if (op->variant == TP_INPLACE)
         after_writes(op, arg);
-    bool ok = (is_view(op) ? note_views(arg, result) : count_apart(op, arg, result)) &&
+    bool ok = (is_view(op) ? note_views(arg, result) : count_writes(op, arg, result)) &&
               (n || (n = tp_op_node_new(op, arg, result_slots(op, result)))) && tp_op_node_save_results(n, result);
     if (ok && op->result_count == 1 && result[0].tag == TP_TENSOR && !result[0].tensor->autograd &&
         !n->op->gradient->nondifferentiable_results)
@@ -499,7 +498,7 @@ static bool grad_call(const tp_op *op, const tp_value *arg, tp_value *result)
         return false;
     if (writes)
         after_writes(op, arg);
-    return (is_view(op) ? note_views(arg, result) : count_apart(op, arg, result)) || tp_call_take_back(op, result);
+    return (is_view(op) ? note_views(arg, result) : count_writes(op, arg, result)) || tp_call_take_back(op, result);
 }
 
 static const tp_layer grad_layer = { .name = "autograd", .call = grad_call };
@@ -507,4 +506,5 @@ static const tp_layer grad_layer = { .name = "autograd", .call = grad_call };
 __attribute__((constructor)) static void mount(void)
 {
     tp_the_runtime.layer[TP_LAYER_GRAD] = &grad_layer;
+    tp_the_runtime.requires_grad = tp_requires_grad;
 }

@@ -68,15 +68,19 @@ struct tp_grad_node {
     tp_handle *metadata;        /* counted, may be NULL: anomaly mode's stack, node.metadata */
 };
 
+/* Counts the writes of tensors that do not count with their storage: x.data, x after `x.data = y`, and their views. */
+typedef struct tp_counter {
+    atomic_uint refs, writes;
+} tp_counter;
+
 /* What a tensor remembers; tp_tensor.autograd. Written by grad/ only. */
 typedef struct tp_autograd {
     tp_attached attached;
     bool          requires_grad;    /* of a leaf; others require it when grad_fn is set */
     bool          retains_grad;
-    bool          own_version;      /* made by .data: does not share the storage's counter */
     uint8_t       view_origin;      /* tp_view_origin */
     uint32_t      slot;
-    atomic_uint   version;          /* when own_version */
+    tp_counter   *counter;          /* counted; NULL: that of the storage */
     tp_tensor    *grad;             /* counted, may be NULL */
     tp_grad_node *grad_fn;          /* counted, may be NULL */
     tp_grad_node *accumulate;       /* may be NULL: the leaf's AccumulateGrad; borrowed while a graph counts it, then kept. Read under `finding` */

@@ -37,9 +37,16 @@ static void recycle(tp_autograd *a)
     tp_count_allocation(-1);
 }
 
+static void counter_unref(tp_counter *c)
+{
+    if (c && atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) == 1)
+        tp_free(c);
+}
+
 static void free_autograd(void *self)
 {
     tp_autograd *a = self;
+    counter_unref(a->counter);
     if (a->retains_grad && a->grad_fn && a->grad_fn->retain)
         a->grad_fn->retain[a->slot] = NULL;
     tp_tensor_unref(a->grad);
@@ -139,7 +146,34 @@ bool tp_forget_history(tp_tensor *t)
 uint32_t tp_version(const tp_tensor *t)
 {
     const tp_autograd *a = t->autograd;
-    return atomic_load_explicit(a && a->own_version ? &((tp_autograd *)a)->version : &t->storage->version, memory_order_relaxed);
+    return atomic_load_explicit(a && a->counter ? &a->counter->writes : &t->storage->version, memory_order_relaxed);
+}
+
+bool tp_count_apart(tp_tensor *t, uint32_t writes)
+{
+    tp_autograd *a = tp_autograd_of(t);
+    tp_counter *c = a ? tp_alloc(sizeof *c) : NULL;
+    if (!c)
+        return false;
+    atomic_init(&c->refs, 1);
+    atomic_init(&c->writes, writes);
+    counter_unref(a->counter);
+    a->counter = c;
+    return true;
+}
+
+bool tp_count_with(tp_tensor *t, const tp_tensor *other)
+{
+    tp_counter *c = other->autograd ? other->autograd->counter : NULL;
+    tp_autograd *a = c ? tp_autograd_of(t) : NULL;
+    if (!c)
+        return true;
+    if (!a)
+        return false;
+    atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+    counter_unref(a->counter);
+    a->counter = c;
+    return true;
 }
 
 void tp_bump_version(tp_tensor *t)
@@ -147,8 +181,8 @@ void tp_bump_version(tp_tensor *t)
     tp_autograd *a = t->autograd;
     if (t->keys & TP_KEY_INFERENCE)
         return;
-    if (a && a->own_version)
-        atomic_fetch_add_explicit(&a->version, 1, memory_order_relaxed);
+    if (a && a->counter)
+        atomic_fetch_add_explicit(&a->counter->writes, 1, memory_order_relaxed);
     else
         tp_storage_bump(t->storage);
 }
@@ -156,17 +190,10 @@ void tp_bump_version(tp_tensor *t)
 tp_tensor *tp_detach(const tp_tensor *t)
 {
     tp_tensor *plain = tp_tensor_alias(t);
-    const tp_autograd *a = t->autograd;
-    if (plain && a && a->own_version) {
-        tp_autograd *b = tp_autograd_of(plain);
-        if (!b) {
-            tp_tensor_unref(plain);
-            return NULL;
-        }
-        b->own_version = true;
-        atomic_init(&b->version, atomic_load(&((tp_autograd *)a)->version));
-    }
-    return plain;
+    if (plain && tp_count_with(plain, t))
+        return plain;
+    tp_tensor_unref(plain);
+    return NULL;
 }
 
 tp_tensor *tp_data(tp_tensor *t)
@@ -175,13 +202,10 @@ tp_tensor *tp_data(tp_tensor *t)
     bool recorded = tp_self.active & tp_self.allowed & (TP_LAYER_BIT(TP_LAYER_TRACE_R) | TP_LAYER_BIT(TP_LAYER_TRACE_P));
     tp_value whole = tp_of_tensor(t), made = tp_none();
     tp_tensor *plain = !recorded ? tp_tensor_alias(t) : tp_call(&tp_op_detach, &whole, &made) ? made.tensor : NULL;
-    tp_autograd *a = plain ? tp_autograd_of(plain) : NULL;
-    if (!a) {
-        tp_tensor_unref(plain);
-        return NULL;
-    }
-    a->own_version = true;
-    return plain;
+    if (plain && tp_count_apart(plain, 0))
+        return plain;
+    tp_tensor_unref(plain);
+    return NULL;
 }
 
 bool tp_set_data(tp_tensor *t, const tp_tensor *from)
@@ -189,7 +213,8 @@ bool tp_set_data(tp_tensor *t, const tp_tensor *from)
     const uint32_t class = TP_LAYER_BIT(TP_LAYER_DISPATCH);
     uint32_t kept = t->keys & class;
     tp_tensor *seen = tp_tensor_alias(from);
-    bool ok = seen && tp_tensor_swap(t, seen);      /* `seen` now has the old elements, and lets go of them */
+    /* Its counter stays: writes to it do not count as writes to `from`, with which it shares memory now. */
+    bool ok = seen && ((t->autograd && t->autograd->counter) || tp_count_apart(t, tp_version(t))) && tp_tensor_swap(t, seen);      /* `seen` now has the old elements, and lets go of them */
     tp_tensor_unref(seen);
     if (!ok)
         return false;

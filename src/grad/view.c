@@ -46,6 +46,8 @@ bool tp_set_view(tp_tensor *view, tp_tensor *base, tp_view_origin origin)
     tp_autograd *a = tp_autograd_of(view);
     if (!a)
         return false;
+    if (!tp_count_with(view, base))
+        return false;
     const tp_autograd *above = base->autograd;
     tp_tensor *root = above && above->view_base ? above->view_base : base;
     if (above && above->view_base && above->view_origin != TP_VIEW_PLAIN)
@@ -55,10 +57,6 @@ bool tp_set_view(tp_tensor *view, tp_tensor *base, tp_view_origin origin)
     a->view_from = from ? tp_tensor_ref(from) : NULL;
     a->view_origin = (uint8_t)origin;
     a->view_version = tp_version(view);
-    if (above && above->own_version) {          /* a view of x.data follows x.data */
-        a->own_version = true;
-        atomic_store(&a->version, atomic_load(&((tp_autograd *)above)->version));
-    }
     tp_grad_mark(view);
     tp_tensor_unref(old_from);
     tp_tensor_unref(old);

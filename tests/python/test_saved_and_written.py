@@ -201,3 +201,55 @@ def test_cholesky_solve_keeps_its_right_side():
     b.detach().zero_()
     with pytest.raises(RuntimeError, match="which is output 0 of Mul, is at version 1"):
         x.sum().backward()
+
+
+def test_who_counts_writes_with_whom():
+    x = torch.ones(3)
+    data = x.data
+    view, same = data[0], data.detach()
+    view.add_(1), same.add_(1)
+    assert (x._version, data._version, view._version, same._version) == (0, 2, 2, 2)
+    z, y = torch.ones(3).mul_(1), torch.ones(3)
+    z.data = y
+    z.add_(1), z[0].add_(1)
+    assert (z._version, y._version) == (3, 0) and y.tolist() == [3, 2, 2]
+
+
+def test_a_write_to_what_data_was_set_from_is_none_to_it():
+    x, y = torch.ones(3, requires_grad=True), torch.ones(3)
+    z = x.clone()
+    z.data = y
+    loss = (z * x).sum()
+    y.mul_(2)
+    assert [g.tolist() for g in torch.autograd.grad(loss, x)] == [[3, 3, 3]]
+    p = torch.nn.Parameter(torch.ones(3))
+    p.data = torch.ones(3)
+    loss = (p * p).sum()
+    with torch.no_grad():
+        p[0].mul_(2)
+    with pytest.raises(RuntimeError, match="is at version 1; expected version 0 instead"):
+        loss.backward()
+
+
+def test_kron_counts_no_writes_to_its_operands():
+    a, b = torch.ones(2, requires_grad=True), torch.ones(3)
+    product = torch.kron(a, b)
+    b.mul_(2)
+    product.sum().backward()
+    assert a.grad.tolist() == [6, 6]
+
+
+def test_ldexp_keeps_the_type_and_every_digit():
+    assert torch.ldexp(torch.ones(1, dtype=torch.float16), torch.tensor([3])).dtype == torch.float16
+    assert torch.ldexp(torch.tensor([1.5e-30, 0.0, 1.0, 3.0]), torch.tensor([130, 5000, -149, -5000])).tolist() == \
+        [torch.tensor(1.5e-30).item() * 2.0 ** 130, 0.0, 2.0 ** -149, 0.0]
+    assert torch.ldexp(torch.tensor([1.5], dtype=torch.float64), torch.tensor([1023])).tolist() == [1.5 * 2.0 ** 1023]
+    assert torch.ldexp(torch.ones(1, 2), torch.tensor([[1, 2, 3], [0, 1, 2]]).t()).stride() == (1, 3)
+    with pytest.raises(NotImplementedError, match="\"ldexp_cpu_exp\" not implemented for 'Bool'"):
+        torch.ldexp(torch.ones(1), torch.tensor([True]))
+
+
+def test_attention_with_a_mask_that_is_a_view_lies_as_the_query():
+    q = torch.ones(2, 3, 4, 8).transpose(0, 1)
+    mask = torch.ones(2, 3, 4, 4).transpose(0, 1)
+    assert torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask).stride() == q.stride()

@@ -32,10 +32,10 @@ static inline bool tp_rule_readable(const tp_tensor *t)
 /* The product of two operands of as many dims, which broadcast, summed over the dims of a mask: einsum's step (einsum.c). */
 tp_value tp_rule_sum_product(tp_scope *s, tp_value a, tp_value b, uint64_t sums, bool keep);
 
-/* The tape is above this folder; its key on the tensor says as much as is needed here. */
+/* The tape is above this folder; its key on the tensor says that it may have something to say. */
 static inline bool tp_wants_gradient(const tp_tensor *t)
 {
-    return t && tp_self.grad_mode && (t->keys & TP_LAYER_BIT(TP_LAYER_GRAD));
+    return t && tp_self.grad_mode && (t->keys & TP_LAYER_BIT(TP_LAYER_GRAD)) && tp_the_runtime.requires_grad(t);
 }
 
 /* Ends a rule of one result. */
