@@ -1,5 +1,6 @@
 """Mistakes in .op files are reported with file and line, in words."""
 import pytest
+from opgen.ast import Mistake
 
 HEAD = "op f(Tensor self, Scalar alpha=1) -> Tensor\n    like    pointwise promote(self)\n    numbers self\n"
 
@@ -38,15 +39,23 @@ MISTAKES = [
 
 @pytest.mark.parametrize("text, message", MISTAKES)
 def test_mistake(generate, text, message):
-    from opgen.ast import Mistake
     with pytest.raises(Mistake) as caught:
         generate(text)
     assert str(caught.value) == message
 
 
 def test_a_tie_is_a_mistake(generate):
-    from opgen.ast import Mistake
     two = "op h.a(Tensor self) -> Tensor\n    like composite\n    decomp self\nop h.b(Tensor other) -> Tensor\n    like composite\n    decomp other\n"
     with pytest.raises(Mistake, match="x.op:9: a tie between h.a, h.b: name the overload"):
         generate(two + "op f(Tensor self) -> Tensor\n    like composite\n    decomp h(self)\n")
     assert "tp_op_h_b" in generate(two + "op f(Tensor self) -> Tensor\n    like composite\n    decomp h.b(self)\n")
+
+
+def test_a_mistake_in_any_of_many_files(generate):
+    good = {f"{i}.op": HEAD.replace("op f", f"op f{i}") + "    expr    self\n    check   c tp_c_f%d\n" % i for i in range(12)}
+    text = generate(good)
+    assert all(f"tp_c_f{i}(" in text for i in range(12))
+    for name in ("4.op", "7.op"):       # several processes write them
+        with pytest.raises(Mistake) as caught:
+            generate(good | {name: HEAD + "    expr    sinus(self)\n"})
+        assert str(caught.value) == f"{name}:4: 'sinus' is no primitive of the tile executor"

@@ -4,6 +4,7 @@ A file whose text has not changed is left alone, so the build compiles only what
 import argparse
 import gc
 import os
+import pickle
 import sys
 
 from .ast import Mistake
@@ -26,12 +27,53 @@ def read_world(paths, root="."):
     return world
 
 
-def generate(world, prims):
-    """Output name -> text."""
+def emit_files(world, files, prims):
+    """Output name -> text; what is said of all of them is noted in the world."""
     out = {}
-    for file in world.files:
+    for file in files:
         base = os.path.splitext(os.path.basename(file.name))[0]
         out[f"ops_{base}.c"] = emit_file(world, file, prims, file.name)
+    return out
+
+
+def emit_beside(world, files, prims):
+    """The same in a process of its own: who edits an entry waits for it. The answer is had by calling the result."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            answer = emit_files(world, files, prims), world.named, world.missing, world.unrunnable
+        except Mistake as mistake:
+            answer = str(mistake)
+        with open(write, "wb") as pipe:
+            pickle.dump(answer, pipe)
+        os._exit(0)
+    os.close(write)
+
+    def finish():
+        with open(read, "rb") as pipe:
+            answer = pickle.load(pipe)
+        os.waitpid(child, 0)
+        if isinstance(answer, str):
+            raise Mistake(*answer.split(": ", 1))
+        texts, named, missing, unrunnable = answer
+        world.named.update(named)
+        for name, where in missing.items():
+            world.missing.setdefault(name, where)
+        world.unrunnable += unrunnable
+        return texts
+
+    return finish
+
+
+def generate(world, prims):
+    """Output name -> text."""
+    if hasattr(os, "fork") and len(world.files) > 8 and len(os.sched_getaffinity(0)) > 1:
+        finish = emit_beside(world, world.files[1::2], prims)
+        out = emit_files(world, world.files[::2], prims)
+        out |= finish()
+    else:
+        out = emit_files(world, world.files, prims)
     out["ops.h"] = emit_header(world)
     out["ops_table.c"] = emit_table(world)
     return out
