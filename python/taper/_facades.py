@@ -30,6 +30,8 @@ FAMILIES = {
         _higher_order_ops.scan: along_first scan scan_op
         _higher_order_ops.utils: is_tensor flat_function
         _higher_order_ops.while_loop: while_loop while_loop_op""",
+    "_settings": """
+        utils.dlpack: from_dlpack to_dlpack""",
     "_tensor": """
         _tensor_str: get_printoptions printoptions set_printoptions""",
     "autograd.grad_mode": """

@@ -203,7 +203,9 @@ Tensor.__long__, Tensor.__nonzero__ = Tensor.__int__, Tensor.__bool__
 def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    return _C._to_dlpack(self)
+    if self.is_conj():
+        raise BufferError("Can't export tensors with the conjugate bit set")
+    return _C._to_dlpack(self.resolve_neg())
 
 
 @_overridable

@@ -135,6 +135,13 @@ def test_refused(code, message):
     assert str(caught.value) == message
 
 
+def test_exchange():
+    _, y = pair()
+    with pytest.raises(BufferError, match="Can't export tensors with the conjugate bit set"):
+        y.__dlpack__()
+    assert torch.utils.dlpack.from_dlpack(y.imag).tolist() == y.imag.tolist()
+
+
 def test_numpy_by_force():
     assert np.array_equal(pair()[1].numpy(force=True), np.array(PLAIN))
 
