@@ -107,6 +107,16 @@ def test_gradients_through_writes():
     assert type(x.conj().imag.grad_fn.next_functions[0][0]).__name__ == "NegViewBackward0"
 
 
+def test_gradients_that_are_conjugates():
+    x = torch.arange(1.0, 7.0).reshape(3, 2).requires_grad_()
+    z = torch.view_as_complex(x)
+    gradient, = torch.autograd.grad(z.conj(), x, torch.full((3,), 1 + 2j))
+    assert gradient.tolist() == [[1, -2]] * 3
+    kernel = torch.ones(1, 1, 2, dtype=torch.complex64)
+    signal = torch.tensor([[[1j, 2.0, 3j]]]).conj()
+    assert torch.nn.functional.conv1d(signal, kernel).tolist() == [[[2 - 1j, 2 - 3j]]]
+
+
 def test_saved_as_they_are():
     _, y = pair()
     for loaded in (pickle.loads(pickle.dumps(y)), torch.load(save(y))):

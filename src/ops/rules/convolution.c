@@ -273,7 +273,7 @@ TP_HOOK_D(tp_d_complex_convolution)
     if (single)
         x = CALL(unsqueeze, x, tp_int(0));
     for (int i = 0; i < 3; i++) {
-        tp_value whole = i ? arg[i] : x, real = i < 2 || bias ? CALL(view_as_real, whole) : tp_none();
+        tp_value whole = i ? arg[i] : x, real = i < 2 || bias ? CALL(view_as_real, CALL(resolve_conj, whole)) : tp_none();
         for (int k = 0; k < 2; k++)
             half[i][k] = part(&s, real, k);
     }

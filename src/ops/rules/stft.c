@@ -219,7 +219,7 @@ TP_HOOK_D(tp_d_istft)
         tp_value side[2] = { tp_int(left), tp_int(w.n_fft - w.length - left) };
         shape = CALL(constant_pad_nd, shape, tp_scope_list(&s, 2, side));
     }
-    tp_value x = CALL(view_as_real, arg[0]);
+    tp_value x = CALL(view_as_real, CALL(resolve_conj, arg[0]));
     x = CALL(view_as_complex, CALL(transpose_int, w.one ? CALL(unsqueeze, x, zero) : x, one, last));
     if (s.failed)
         return tp_scope_end(&s);
