@@ -10,14 +10,16 @@ PYTHON_NAMES = {"b8": "bool", "u8": "uint8", "i8": "int8", "i16": "int16", "i32"
                 "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128"}
 
 
-def build(torch, value):
+def build(torch, value, turned=False):
+    """An argument; `turned`: complex tensors are conjugates of their memory."""
     if isinstance(value, dict) and "t" in value:
         data = [complex(*x) for x in value["data"]] if value["t"][0] == "c" else value["data"]
         flat = torch.tensor(data, dtype=getattr(torch, PYTHON_NAMES[value["t"]]))
-        return flat.as_strided(value["size"], value["stride"], value["offset"])
+        made = (flat.conj_physical() if turned else flat).as_strided(value["size"], value["stride"], value["offset"])
+        return made.conj() if turned else made
     if isinstance(value, dict):
         return getattr(torch, value["dtype"])
-    return [build(torch, v) for v in value] if isinstance(value, list) else value
+    return [build(torch, v, turned) for v in value] if isinstance(value, list) else value
 
 
 def plain(torch, value):
@@ -34,11 +36,11 @@ def plain(torch, value):
     return value
 
 
-def run(torch, name, overload, arguments):
+def run(torch, name, overload, arguments, turned=False):
     """What an op gives for one case: {"ok": results} or {"error": [class, first line]}."""
     op = getattr(getattr(torch.ops.aten, name), overload)
     try:
-        built = {k: build(torch, v) for k, v in arguments.items()}
+        built = {k: build(torch, v, turned) for k, v in arguments.items()}
         result = op(**built)
         return {"ok": plain(torch, list(result) if isinstance(result, (tuple, list)) else [result])}
     except Exception as error:  # noqa: BLE001  every failure of the op is a result here

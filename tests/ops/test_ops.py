@@ -132,6 +132,25 @@ def test_op(key, expected):
     report([f"{arguments}: {unlike}" for arguments, unlike in found if unlike], len(found))
 
 
+def has_complex(value):
+    return any(map(has_complex, value)) if isinstance(value, list) else isinstance(value, dict) and value.get("t", "")[:1] == "c"
+
+
+TURNED = {key: [case for case in cases if any(map(has_complex, case.values()))] for key, cases in CASES.items()}
+TELLING = {"view_as_real.default", "view_as_real_copy.default", "view.dtype", "view_copy.dtype"}     # these refuse conjugates
+
+
+@pytest.mark.parametrize("key", sorted(key for key, cases in TURNED.items() if cases and key not in TELLING))
+def test_conjugates(key):
+    """An op gives of conjugates that nobody computed what it gives of the same numbers in memory."""
+    found = []
+    for arguments in TURNED[key]:
+        ours, wanted = (runner.run(torch, OPS[key]["name"], OPS[key]["overload"], arguments, turned) for turned in (True, False))
+        unlike = difference(ours["ok"], wanted["ok"]) if "ok" in ours and "ok" in wanted else None if ours == wanted else f"{ours} instead of {wanted}"
+        found.append((arguments, unlike))
+    report([f"{arguments}: {unlike}" for arguments, unlike in found if unlike], len(found))
+
+
 def gradient_fault(key, arguments, wanted):
     """What is unlike about an op's gradients for one case, or None. Where PyTorch fails, we may do better."""
     got = runner.run_gradients(torch, OPS[key]["name"], OPS[key]["overload"], arguments)
