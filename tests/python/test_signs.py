@@ -183,3 +183,14 @@ def test_sizes_that_stay_keep_their_strides():
     assert x.resize_(3, 2, memory_format=torch.contiguous_format).stride() == (2, 1)
     out = torch.zeros(2, 3).t()
     assert torch.conj_physical(torch.ones(3, 2), out=out).stride() == (1, 3)
+
+
+def test_decompositions_keep_them_views():
+    from taper._decomp import core_aten_decompositions
+    from taper.fx.experimental.proxy_tensor import make_fx
+
+    x = torch.tensor(1.5)
+    graph = make_fx(lambda x: torch.fft.ifftn(x).conj().imag, decomposition_table=core_aten_decompositions())(x)
+    assert [str(node.target) for node in graph.graph.nodes if node.op == "call_function"] == [
+        "aten._to_copy.default", "aten._conj.default", "aten._conj.default", "aten.view_as_real.default", "aten._neg_view.default", "aten.select.int"]
+    assert graph(x).is_neg() and graph(x).item() == 0

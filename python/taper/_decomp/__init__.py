@@ -86,9 +86,9 @@ def _swapped(count, a, b):
 
 
 def core_aten_decompositions():
-    """What turns every op that is not core into core ones, as far as entries say how."""
-    CORE = 1
-    table = {op: op.decompose for op in _entries() if not op._flags & CORE}
+    """What turns every op that is not core into core ones, as far as entries say how. Conjugates stay views."""
+    CORE, TURNS = 1, 3 << 13
+    table = {op: op.decompose for op in _entries() if not op._flags & (CORE | TURNS)}
     table.update(_core_forms())
     table.update(decomposition_table)
     return table
