@@ -12,7 +12,7 @@
 /* The block of k after which a chain is added to C. The same in every instruction set, for it shows in the bits. */
 enum { TP_GEMM_K = 256 };
 enum { TP_GEMM_PACKED_ROWS = 256 };
-enum { TP_GEMM_SAME_SET = 4096 };       /* rows so many bytes apart, or a multiple, push each other out of the first cache */
+enum { TP_GEMM_SAME_SET = 1024 };       /* rows so many bytes apart, or a multiple: 256 of them push each other out of the first cache */
 enum { TP_SQUARE_ROWS = 4 };
 
 /* Fills rows k0 … k0+kc of B at columns j0 … j0+columns, `width` elements a row, anything beyond `columns`. */
