@@ -10,6 +10,9 @@ void tp_hooks_free(tp_hook *list);                      /* node.c */
 TP_CHECK bool tp_hooks_run(tp_hook *list, tp_value *gradients, size_t count, tp_value *results, size_t result_count);
 const char *tp_grad_node_title(const tp_grad_node *n, char out[64]);   /* node.c: "Exp" of ExpBackward0, for messages */
 void tp_grad_mark(tp_tensor *t);                        /* tensor_grad.c: sets or clears the layer's key */
+TP_CHECK tp_counter *tp_counter_new(uint32_t count);    /* tensor_grad.c */
+tp_counter *tp_counter_ref(tp_counter *c);
+void tp_counter_unref(tp_counter *c);                   /* may be NULL */
 /* tensor_grad.c: from now on a tensor counts its own writes, the next after `writes`; or counts with another. */
 TP_CHECK bool tp_count_apart(tp_tensor *t, uint32_t writes);
 TP_CHECK bool tp_count_with(tp_tensor *t, const tp_tensor *other);

@@ -267,7 +267,7 @@ static void op_free(tp_grad_node *node)
 {
     tp_op_node *n = (tp_op_node *)(void *)node;
     for (int i = 0; i < n->op->gradient->save_count; i++)
-        if (TP_UNLIKELY(n->saved[i].packed != NULL))
+        if (TP_UNLIKELY(n->saved[i].packed || n->saved[i].view))
             tp_saved_release(&n->saved[i]);
         else
             tp_value_unref(n->saved[i].value);

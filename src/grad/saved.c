@@ -46,6 +46,17 @@ static uint32_t list_version(tp_value v)
     return version;
 }
 
+/* A result that was written into a view: the view's history is about to be made anew, and is named if a later write is found while
+ * it is still that one. */
+static bool watch_view(tp_saved *s, tp_autograd *view)
+{
+    if (!view->remade && !(view->remade = tp_counter_new(0)))
+        return false;
+    s->view = tp_counter_ref(view->remade);
+    s->remade = atomic_load_explicit(&view->remade->count, memory_order_relaxed) + 1;
+    return true;
+}
+
 bool tp_save_value(tp_saved *s, tp_value v, bool is_result, uint32_t slot)
 {
     *s = (tp_saved){ .value = tp_none(), .slot = slot, .is_result = is_result, .is_tensor = v.tag == TP_TENSOR };
@@ -59,6 +70,8 @@ bool tp_save_value(tp_saved *s, tp_value v, bool is_result, uint32_t slot)
                        "in computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, "
                        "or use `torch.no_grad()` instead of `torch.inference_mode()`.");
     s->version = tp_version(t);
+    if (is_result && t->autograd && t->autograd->view_base && !watch_view(s, t->autograd))
+        return false;
     s->tracked = !is_result && t->autograd && t->autograd->grad_fn;
     tp_saved_hooks *hooks = tp_self.saved_hooks;
     if (TP_UNLIKELY(hooks && hooks->pack))
@@ -88,7 +101,9 @@ static void add_origin(tp_text *out, const tp_saved *s, const tp_grad_node *node
 {
     tp_grad_node *made_by = NULL;
     uint32_t slot;
-    if (s->is_result)
+    if (s->view && atomic_load_explicit(&s->view->count, memory_order_relaxed) == s->remade)
+        tp_text_add(out, ", which is output 0 of AsStrided,");
+    else if (s->is_result)
         print_origin(out, node, s->slot);
     else if (s->overwritten)
         tp_text_add(out, ", which is output 0 of %s,", s->slot ? "AsStrided" : tp_grad_node_title(node, (char[64]){ 0 }));
@@ -199,6 +214,8 @@ void tp_saved_release(tp_saved *s)
     s->value = tp_none();
     s->packed = NULL;
     s->released = true;
+    tp_counter_unref(s->view);
+    s->view = NULL;
     if (packed)
         tp_grad_node_unref(packed->history.node);
     tp_free(packed);

@@ -68,9 +68,10 @@ struct tp_grad_node {
     tp_handle *metadata;        /* counted, may be NULL: anomaly mode's stack, node.metadata */
 };
 
-/* Counts the writes of tensors that do not count with their storage: x.data, x after `x.data = y`, and their views. */
+/* Counts the writes of tensors that do not count with their storage (x.data, x after `x.data = y`, their views), or something else
+ * that outlives who counts. */
 typedef struct tp_counter {
-    atomic_uint refs, writes;
+    atomic_uint refs, count;
 } tp_counter;
 
 /* What a tensor remembers; tp_tensor.autograd. Written by grad/ only. */
@@ -91,6 +92,7 @@ typedef struct tp_autograd {
     tp_tensor    *view_from;        /* counted, may be NULL: of a view in another dtype than its base, what it was made from by a change of
                                      * dtype, or the view above it that was */
     uint32_t      view_version;     /* version at which grad_fn of a view was right */
+    tp_counter   *remade;           /* counted, may be NULL: how often that of a view was made anew; who saved what was written to it asks */
     tp_handle    *python;           /* counted, may be NULL: _backward_hooks dict and the like */
 } tp_autograd;
 
@@ -159,6 +161,8 @@ typedef struct tp_saved {
     uint32_t version;
     uint32_t slot;
     bool     is_result;
+    tp_counter *view;           /* counted, may be NULL: of a result written into a view, `remade` of that one, and ... */
+    uint32_t remade;            /* ... what it said when the write was recorded */
     bool     is_tensor, released, tracked;      /* tracked: it had a history when it was saved */
     bool     overwritten;       /* by the very call that saved it: kept without history, and never read */
     bool     members;           /* a list whose tensors the formula reads: `version` is the sum of theirs */

@@ -37,7 +37,23 @@ static void recycle(tp_autograd *a)
     tp_count_allocation(-1);
 }
 
-static void counter_unref(tp_counter *c)
+tp_counter *tp_counter_new(uint32_t count)
+{
+    tp_counter *c = tp_alloc(sizeof *c);
+    if (c) {
+        atomic_init(&c->refs, 1);
+        atomic_init(&c->count, count);
+    }
+    return c;
+}
+
+tp_counter *tp_counter_ref(tp_counter *c)
+{
+    atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+    return c;
+}
+
+void tp_counter_unref(tp_counter *c)
 {
     if (c && atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) == 1)
         tp_free(c);
@@ -46,7 +62,10 @@ static void counter_unref(tp_counter *c)
 static void free_autograd(void *self)
 {
     tp_autograd *a = self;
-    counter_unref(a->counter);
+    tp_counter_unref(a->counter);
+    if (a->remade)
+        atomic_fetch_add_explicit(&a->remade->count, 1, memory_order_relaxed);      /* it is there no more */
+    tp_counter_unref(a->remade);
     if (a->retains_grad && a->grad_fn && a->grad_fn->retain)
         a->grad_fn->retain[a->slot] = NULL;
     tp_tensor_unref(a->grad);
@@ -146,18 +165,16 @@ bool tp_forget_history(tp_tensor *t)
 uint32_t tp_version(const tp_tensor *t)
 {
     const tp_autograd *a = t->autograd;
-    return atomic_load_explicit(a && a->counter ? &a->counter->writes : &t->storage->version, memory_order_relaxed);
+    return atomic_load_explicit(a && a->counter ? &a->counter->count : &t->storage->version, memory_order_relaxed);
 }
 
 bool tp_count_apart(tp_tensor *t, uint32_t writes)
 {
     tp_autograd *a = tp_autograd_of(t);
-    tp_counter *c = a ? tp_alloc(sizeof *c) : NULL;
+    tp_counter *c = a ? tp_counter_new(writes) : NULL;
     if (!c)
         return false;
-    atomic_init(&c->refs, 1);
-    atomic_init(&c->writes, writes);
-    counter_unref(a->counter);
+    tp_counter_unref(a->counter);
     a->counter = c;
     return true;
 }
@@ -170,9 +187,8 @@ bool tp_count_with(tp_tensor *t, const tp_tensor *other)
         return true;
     if (!a)
         return false;
-    atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
-    counter_unref(a->counter);
-    a->counter = c;
+    tp_counter_unref(a->counter);
+    a->counter = tp_counter_ref(c);
     return true;
 }
 
@@ -182,7 +198,7 @@ void tp_bump_version(tp_tensor *t)
     if (t->keys & TP_KEY_INFERENCE)
         return;
     if (a && a->counter)
-        atomic_fetch_add_explicit(&a->counter->writes, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&a->counter->count, 1, memory_order_relaxed);
     else
         tp_storage_bump(t->storage);
 }

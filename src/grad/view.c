@@ -100,6 +100,8 @@ static bool refresh(tp_tensor *view)
     bool ok = n && tp_slot_describe(&n->node, 0, view) && tp_set_history(view, &n->node, 0);
     if (ok)
         a->view_version = tp_version(view);
+    if (ok && a->remade)
+        atomic_fetch_add_explicit(&a->remade->count, 1, memory_order_relaxed);
     if (n)
         tp_grad_node_unref(&n->node);
     tp_value_unref(size);

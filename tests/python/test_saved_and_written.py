@@ -253,3 +253,25 @@ def test_attention_with_a_mask_that_is_a_view_lies_as_the_query():
     q = torch.ones(2, 3, 4, 8).transpose(0, 1)
     mask = torch.ones(2, 3, 4, 4).transpose(0, 1)
     assert torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask).stride() == q.stride()
+
+
+@pytest.mark.parametrize("write, maker", [
+    (lambda base, view: view.add_(1), "Exp2"), (lambda base, view: view.t_(), "AsStrided"), (lambda base, view: base.add_(1), "AsStrided"),
+    (lambda base, view: (base.add_(1), view.grad_fn), "Exp2"), (lambda base, view: base[1:].mul_(3), "AsStrided"),
+    (lambda base, view: view.detach().mul_(3), "AsStrided"),
+])
+def test_a_result_written_into_a_view_is_named_by_its_history(write, maker):
+    base = torch.ones(4, requires_grad=True).clone()
+    view = base[:2]
+    view.exp2_()
+    write(base, view)
+    with pytest.raises(RuntimeError, match=f"which is output 0 of {maker}, is at version 2; expected version 1 instead"):
+        base.sum().backward()
+
+
+def test_a_view_that_is_gone_names_nothing():
+    base = torch.ones(4, requires_grad=True).clone()
+    base[:2].exp2_()
+    base.add_(1)
+    with pytest.raises(RuntimeError, match="which is output 0 of Exp2, is at version 2; expected version 1 instead"):
+        base.sum().backward()
