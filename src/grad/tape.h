@@ -89,8 +89,8 @@ typedef struct tp_autograd {
     tp_hook      *hooks;            /* of a leaf: run before its AccumulateGrad; others sit in slot_hooks */
     tp_hook      *post_accumulate;  /* register_post_accumulate_grad_hook */
     tp_tensor    *view_base;        /* counted, may be NULL: the tensor this is a view of, never itself a view */
-    tp_tensor    *view_from;        /* counted, may be NULL: of a view in another dtype than its base, what it was made from by a change of
-                                     * dtype, or the view above it that was */
+    tp_tensor    *view_from;        /* counted, may be NULL: of a view in another dtype or sign than its base, what it was made from by
+                                     * that change, or the view above it that was */
     uint32_t      view_version;     /* version at which grad_fn of a view was right */
     tp_counter   *remade;           /* counted, may be NULL: how often that of a view was made anew; who saved what was written to it asks */
     tp_handle    *python;           /* counted, may be NULL: _backward_hooks dict and the like */

@@ -57,9 +57,9 @@ enum {                          /* tp_op.flags */
     TP_OP_NUMBERS = 1 << 9,     /* some Tensor slot accepts numbers */
     TP_OP_RUNTIME = 1 << 10,    /* defined at run time */
     TP_OP_UNALIASED = 1 << 11,  /* of those: a result may share memory with no argument and no other result */
+    TP_OP_ALIAS_ALONE = 1 << 12,/* may return its input where that is the one tensor of a list */
     TP_OP_TURNS_CONJ = 1 << 13, /* a view of the conjugates, */
     TP_OP_TURNS_NEG = 1 << 14,  /* of the negatives */
-    TP_OP_ALIAS_ALONE = 1 << 12,/* may return its input where that is the one tensor of a list */
 };
 
 /* ---- element-wise ops ---- */

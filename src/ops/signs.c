@@ -10,10 +10,11 @@ enum { MOST_ARGS = 64 };
 
 TP_HOOK_K(tp_k_clone);
 
-/* Reads no element, or copies them by tp_copy. */
+/* Reads no element, copies them by tp_copy, or calls ops that come by here themselves. */
 static bool bears_signs(const tp_op *op)
 {
-    return op->kind == TP_LIKE_VIEW || op->kind == TP_LIKE_METADATA || op->work->kernel == tp_k_clone;
+    return op->kind == TP_LIKE_VIEW || op->kind == TP_LIKE_METADATA || op->work->kernel == tp_k_clone ||
+           (op->kind == TP_LIKE_COMPOSITE && op->open);
 }
 
 static tp_value resolved(tp_value v);
@@ -82,8 +83,6 @@ static bool signs_call(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_value given[MOST_ARGS];
     if (bears_signs(op))
-        return tp_call_past(TP_LAYER_SIGNS, op, arg, result);
-    if (op->kind == TP_LIKE_COMPOSITE && op->open)
         return tp_call_past(TP_LAYER_SIGNS, op, arg, result);
     int count = 0;
     bool ok = true;
