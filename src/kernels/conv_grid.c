@@ -81,7 +81,7 @@ typedef struct copying {
     const tp_conv_view *view;
     const int64_t *image;
     char   *to;
-    int64_t channels_a_chunk;
+    int64_t channels_a_chunk, lines_a_chunk;
     size_t  bytes;
 } copying;
 
@@ -198,36 +198,51 @@ static void copy_rows_last(const copying *c, const char *x, bool inside, int64_t
              c->bytes);
 }
 
+/* One row of `channels` channels, from `channel` on. */
+static void copy_line(const copying *c, int64_t channel, int64_t line, int64_t channels)
+{
+    const tp_conv_copy *p = c->plan;
+    int64_t i = line / p->size[1], j = line % p->size[1], z = p->low[0] + i, y = p->low[1] + j, bytes = (int64_t)c->bytes;
+    bool inside = z >= 0 && z < c->image[0] && y >= 0 && y < c->image[1];
+    int64_t from = inside ? channel * c->view->channel + z * c->view->space[0] + y * c->view->space[1] : 0;
+    char *to = c->to + (channel * p->channel + i * p->plane + j * p->row) * bytes;
+    if (channels > 1)
+        copy_rows_last(c, c->data + from * bytes, inside, channels, to);
+    else
+        copy_row(c, c->data + from * bytes, inside, to);
+}
+
 static void copy_chunk(void *work, int64_t index, int64_t count)
 {
     const copying *c = work;
     const tp_conv_copy *p = c->plan;
-    int64_t end = clamp((index + 1) * c->channels_a_chunk, 0, p->channels), bytes = (int64_t)c->bytes;
-    bool last = c->view->channel == 1 && c->view->space[2] != 1 && p->phases == 1;
-    int64_t block = last ? c->channels_a_chunk : 1;
+    int64_t lines = p->size[0] * p->size[1], end = clamp((index + 1) * c->lines_a_chunk, 0, p->channels * lines);
     (void)count;
-    for (int64_t channel = index * c->channels_a_chunk; channel < end; channel += block)
-        for (int64_t i = 0; i < p->size[0]; i++)
-            for (int64_t j = 0; j < p->size[1]; j++) {
-                int64_t z = p->low[0] + i, y = p->low[1] + j;
-                bool inside = z >= 0 && z < c->image[0] && y >= 0 && y < c->image[1];
-                int64_t from = inside ? channel * c->view->channel + z * c->view->space[0] + y * c->view->space[1] : 0;
-                char *to = c->to + (channel * p->channel + i * p->plane + j * p->row) * bytes;
-                if (last)
-                    copy_rows_last(c, c->data + from * bytes, inside, end - channel, to);
-                else
-                    copy_row(c, c->data + from * bytes, inside, to);
-            }
+    for (int64_t line = index * c->lines_a_chunk; line < end; line++)
+        copy_line(c, line / lines, line % lines, 1);
+}
+
+/* Channels lie last: a line of memory holds so many of a pixel. */
+static void copy_last_chunk(void *work, int64_t index, int64_t count)
+{
+    const copying *c = work;
+    const tp_conv_copy *p = c->plan;
+    int64_t first = index * c->channels_a_chunk, channels = clamp(p->channels - first, 0, c->channels_a_chunk);
+    (void)count;
+    for (int64_t line = 0; line < p->size[0] * p->size[1]; line++)
+        copy_line(c, first, line, channels);
 }
 
 void tp_conv_copy_run(const tp_conv_copy *p, const char *image_data, const tp_conv_view *view, const int64_t image[3],
                       size_t element_bytes, void *to)
 {
-    copying c = { p, image_data, view, image, to, 1 + COPY_CHUNK / (p->channel + 1), element_bytes };
-    if (view->channel == 1)     /* a line of memory holds so many channels of a pixel */
-        c.channels_a_chunk = (c.channels_a_chunk + 15) / 16 * 16;
+    int64_t lines = p->channels * p->size[0] * p->size[1], channels = (1 + COPY_CHUNK / (p->channel + 1) + 15) / 16 * 16;
+    copying c = { p, image_data, view, image, to, channels, 1 + COPY_CHUNK / (p->row + 1), element_bytes };
     memset((char *)to + (size_t)(p->channel * p->channels) * element_bytes, 0, SLACK);
-    tp_pool_run((p->channels + c.channels_a_chunk - 1) / c.channels_a_chunk, copy_chunk, &c);
+    if (view->channel == 1 && view->space[2] != 1 && p->phases == 1)
+        tp_pool_run((p->channels + channels - 1) / channels, copy_last_chunk, &c);
+    else
+        tp_pool_run((lines + c.lines_a_chunk - 1) / c.lines_a_chunk, copy_chunk, &c);
 }
 
 /* ---- panels ---- */

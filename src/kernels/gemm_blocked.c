@@ -140,11 +140,11 @@ static void advance(const void **p, int64_t elements, size_t bytes)
 
 static bool run_blocked(const tp_gemm_problem *g, const tp_gemm_kernels *kernels, size_t bytes)
 {
-    int64_t sm = least(g->m, SLICE), sn = least(g->n, SLICE), sk = least(g->k, SLICE_K);
     bool pack_a = !g->packed_a && (g->a_offset || g->a_column != 1 || (g->n > 256 && g->m * g->k > 128 << 10));
     int64_t apart = g->b_row * (int64_t)bytes;
     bool in_lines = apart % 64 == 0 && apart % TP_GEMM_SAME_SET != 0;
     bool pack_b = g->m > (g->fill || g->packed_a ? ONE_TILE : g->b_column != 1 ? PACK_TURNED : in_lines ? PACK_IN_LINES : PACK_ACROSS);
+    int64_t sm = least(g->m, SLICE), sn = pack_b ? least(g->n, SLICE) : g->n, sk = least(g->k, SLICE_K);
     size_t a_bytes = pack_a ? (size_t)(up(sm, kernels->rows) * sk) * bytes : 0;
     size_t b_bytes = pack_b ? (size_t)(up(sn, kernels->columns) * sk) * bytes : 0;
     char *scratch = NULL;
