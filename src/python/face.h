@@ -89,11 +89,13 @@ struct face_state {
     PyTypeObject *grad_level;   /* transforms.c */
     const tp_op *op_add_inplace;    /* borrowed: what optimisers call */
     PyObject *module_slow, *module_hooks[FACE_HOOK_DICTS], *module_hook_names[FACE_HOOK_DICTS], *name_forward, *name_compiled,
-             *name_getattribute, *name_getattr;
+             *name_getattribute, *name_getattr, *name_call;
     PyObject *module_members[FACE_MEMBER_DICTS];    /* counted: "_parameters", "_buffers", "_modules" */
     PyObject *module_registration[FACE_MEMBER_DICTS];   /* counted dicts: hooks that see a new member of any module */
     PyTypeObject *module_class;     /* counted: nn.Module; NULL until it exists, as those around it */
     PyObject *module_setattr, *module_add, *name_register;  /* counted: its methods in Python, "register_parameter" */
+    PyObject *door_getattr, *door_call;     /* counted: its methods in C */
+    ternaryfunc module_class_call;          /* CPython's: look the method up, call it */
     PyObject *usual_getattribute;   /* borrowed: object.__getattribute__ */
     struct fx_state {           /* fx.h: types, and what the package's fx registers */
         PyTypeObject *node, *graph, *nodes, *nodes_iterator, *users, *insert_point, *plan;     /* counted */
@@ -316,6 +318,7 @@ PyObject *face_function_forward_outside(PyObject *cls, PyObject *args);
 bool face_aot_init(PyObject *module);                  /* aot.c */
 bool face_op_table_init(PyObject *module);             /* op_table.c */
 bool face_module_is_plain(PyObject *module);         /* no hook of its own, none for all modules */
+bool face_module_is_usual(PyTypeObject *type, PyObject *method);    /* the class has nn.Module's own */
 bool face_module_call_init(PyObject *module);          /* module_call.c */
 bool face_module_members_init(PyObject *module);       /* module_members.c */
 bool face_module_tree_init(PyObject *module);          /* module_tree.c */

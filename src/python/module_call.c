@@ -51,7 +51,6 @@ bool face_module_is_plain(PyObject *self)
     return plain;
 }
 
-/* A method descriptor is called with the instance just before its arguments. */
 /* `args` begins with the module, which `count` counts. */
 static PyObject *call_with_self(PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
@@ -69,9 +68,8 @@ static PyObject *call_with_self(PyObject *const *args, Py_ssize_t count, PyObjec
     return result;
 }
 
-/* What stands before `args` is the module only when the descriptor itself was called: super().__call__(*args) hands over the items of a
- * tuple. */
-static PyObject *module_call(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+/* As call_with_self, of arguments that lie elsewhere. */
+static PyObject *call_with_args(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     size_t given = (size_t)(count + (names ? PyTuple_GET_SIZE(names) : 0));
     PyObject *few[16], **all = given < TP_COUNT(few) ? few : tp_alloc_array(given + 1, sizeof *all);
@@ -84,6 +82,26 @@ static PyObject *module_call(PyObject *self, PyObject *const *args, Py_ssize_t c
     if (all != few)
         tp_free(all);
     return result;
+}
+
+/* In the slot of a class, as module_members.c says. */
+static PyObject *slot_call(PyObject *self, PyObject *args, PyObject *words)
+{
+    if (words && PyDict_GET_SIZE(words) != 0)
+        return face.module_class_call(self, args, words);
+    return call_with_args(self, &PyTuple_GET_ITEM(args, 0), PyTuple_GET_SIZE(args), NULL);
+}
+
+/* What stands before `args` is the module only when the descriptor itself was called: super().__call__(*args) hands over the items of a
+ * tuple. */
+static PyObject *module_call(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    if (type->tp_call != slot_call && _PyType_Lookup(type, face.name_call) == face.door_call) {
+        face.module_class_call = type->tp_call;
+        type->tp_call = slot_call;
+    }
+    return call_with_args(self, args, count, names);
 }
 
 static PyMethodDef call_methods = { "__call__", (PyCFunction)(void (*)(void))module_call, METH_FASTCALL | METH_KEYWORDS, NULL };
@@ -110,12 +128,15 @@ static PyObject *make_call(PyObject *module, PyObject *args)
             return NULL;
     }
     Py_XSETREF(face.name_getattr, PyUnicode_InternFromString("__getattr__"));
+    Py_XSETREF(face.name_call, PyUnicode_InternFromString(call_methods.ml_name));
     Py_XSETREF(face.name_forward, PyUnicode_InternFromString("forward"));
     Py_XSETREF(face.name_compiled, PyUnicode_InternFromString("_compiled_call_impl"));
     Py_XSETREF(face.name_getattribute, PyUnicode_InternFromString("__getattribute__"));
     if (face.name_getattribute)
         face.usual_getattribute = _PyType_Lookup(&PyBaseObject_Type, face.name_getattribute);
-    return face.name_getattr && face.name_forward && face.name_compiled && face.usual_getattribute ? PyDescr_NewMethod(&PyBaseObject_Type, &call_methods) : NULL;
+    Py_XSETREF(face.door_call, PyDescr_NewMethod(&PyBaseObject_Type, &call_methods));
+    bool ok = face.name_getattr && face.name_call && face.name_forward && face.name_compiled && face.usual_getattribute;
+    return ok ? Py_XNewRef(face.door_call) : NULL;
 }
 
 static PyMethodDef functions[] = {

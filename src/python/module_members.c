@@ -1,9 +1,9 @@
-/* module_members.c - what nn.Module does for each new member, without its questions where their answers are plain.
+/* module_members.c - members of an nn.Module, without the questions where their answers are plain.
  *
- * The rules are Python (nn/modules/module.py): what a class has overridden, what hooks replace, what is refused. But a model of a
- * thousand layers asks them ten thousand times, and that took longer than to draw its weights. `_module_doors` makes the
- * descriptors that stand before Module.__setattr__ and Module.add_module: they do what is surely right and leave the rest to the
- * methods. */
+ * The rules of a new member are Python (nn/modules/module.py): what a class has overridden, what hooks replace, what is refused.
+ * But a model of a thousand layers asks them ten thousand times, and that took longer than to draw its weights. `_module_doors`
+ * makes the descriptors that stand before Module.__setattr__ and Module.add_module: they do what is surely right and leave the
+ * rest to the methods. Module.__getattr__ is here alone: three dicts to look into. */
 #include "grad/tape.h"
 #include "python/face.h"
 
@@ -40,18 +40,24 @@ static bool has(PyObject *dict, PyObject *name)
     return PyDict_GetItemWithError(dict, name) != NULL;
 }
 
-static bool is_usual(PyTypeObject *type, PyObject *method)
+bool face_module_is_usual(PyTypeObject *type, PyObject *method)
 {
     return _PyType_Lookup(type, method) == _PyType_Lookup(face.module_class, method);
+}
+
+/* Members are found in the three dicts and nowhere else. */
+static bool finds_as_usual(PyTypeObject *type)
+{
+    return _PyType_Lookup(type, face.name_getattr) == face.door_getattr &&
+           _PyType_Lookup(type, face.name_getattribute) == face.usual_getattribute;
 }
 
 /* Surely no attribute of this name; false: hasattr knows. */
 static bool surely_lacks(const owner *o, PyObject *name)
 {
     PyTypeObject *type = Py_TYPE(o->module);
-    return !_PyType_Lookup(type, name) && _PyType_Lookup(type, face.name_getattribute) == face.usual_getattribute &&
-           is_usual(type, face.name_getattr) && !has(o->own, name) && !has(o->in[PARAMETERS], name) && !has(o->in[BUFFERS], name) &&
-           !has(o->in[MODULES], name);
+    return !_PyType_Lookup(type, name) && finds_as_usual(type) && !has(o->own, name) && !has(o->in[PARAMETERS], name) &&
+           !has(o->in[BUFFERS], name) && !has(o->in[MODULES], name);
 }
 
 /* May the name stand for a member of this kind? */
@@ -86,7 +92,7 @@ static bool set_quickly(const owner *o, PyObject *name, PyObject *value)
                !has(o->in[MODULES], name) && PyDict_SetItem(o->own, name, value) == 0;
     }
     if (type == face.parameter)
-        return is_usual(Py_TYPE(o->module), face.name_register) && is_leaf(value) && is_free(o, PARAMETERS, name) && put(o, PARAMETERS, name, value);
+        return face_module_is_usual(Py_TYPE(o->module), face.name_register) && is_leaf(value) && is_free(o, PARAMETERS, name) && put(o, PARAMETERS, name, value);
     return PyType_IsSubtype(type, face.module_class) && !has(o->own, name) && !has(o->in[PARAMETERS], name) && !has(o->in[BUFFERS], name) &&
            put(o, MODULES, name, value);
 }
@@ -99,6 +105,42 @@ static PyObject *slowly(PyObject *method, PyObject *self, PyObject *const *args,
     return result;
 }
 
+/* ---- slots ----
+ *
+ * CPython asks a class for __getattr__ and __call__ at every use, and for `self.weight` makes and drops an exception before. So a door
+ * that is passed puts a function into the slot of the class, where the method is the door. Whoever assigns such a method, to the
+ * class or to one above it, makes CPython fill the slot anew, until a door is passed again. */
+
+static PyObject *member_of(PyObject *self, PyObject *name)
+{
+    PyObject *own = PyObject_GenericGetDict(self, NULL), *member = NULL;
+    for (int i = 0; own && !member && i < FACE_MEMBER_DICTS; i++) {
+        PyObject *members = PyDict_GetItemWithError(own, face.module_members[i]);
+        if (members && PyDict_Check(members))
+            member = Py_XNewRef(PyDict_GetItemWithError(members, name));
+    }
+    Py_XDECREF(own);
+    if (!member && !PyErr_Occurred())
+        PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'", Py_TYPE(self)->tp_name, name);
+    return member;
+}
+
+static PyObject *slot_getattr(PyObject *self, PyObject *name)
+{
+    PyObject *found = _PyObject_GenericGetAttrWithDict(self, name, NULL, 1);
+    return found || PyErr_Occurred() ? found : member_of(self, name);
+}
+
+static PyObject *door_getattr(PyObject *self, PyObject *name)
+{
+    if (!PyUnicode_Check(name))
+        return PyErr_Format(PyExc_TypeError, "attribute name must be string, not '%s'", Py_TYPE(name)->tp_name);
+    if (finds_as_usual(Py_TYPE(self)))
+        Py_TYPE(self)->tp_getattro = slot_getattr;
+    return member_of(self, name);
+}
+
+/* No slot for this one: object.__setattr__, which classes call to get around Module's, refuses one that is not CPython's own. */
 static PyObject *door_setattr(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     owner o = { 0 };
@@ -121,30 +163,37 @@ static PyObject *door_add_module(PyObject *self, PyObject *const *args, Py_ssize
 }
 
 static PyMethodDef door_methods[] = {
+    { "__getattr__", door_getattr, METH_O, NULL },
     { "__setattr__", (PyCFunction)(void (*)(void))door_setattr, METH_FASTCALL, NULL },
     { "add_module", (PyCFunction)(void (*)(void))door_add_module, METH_FASTCALL | METH_KEYWORDS, NULL },
 };
 
-/* _module_doors(Module, registration hooks of parameters, of buffers, of modules): replaces the two methods by their doors. */
+/* The door becomes a method of Module; the method that it stands before, if any, is kept. */
+static bool make_door(PyMethodDef *of, PyObject **door, PyObject **before)
+{
+    PyObject *plain = (PyObject *)face.module_class, *made = PyDescr_NewMethod(face.module_class, of);
+    if (before)
+        Py_XSETREF(*before, PyObject_GetAttrString(plain, of->ml_name));
+    bool ok = made && (!before || *before) && PyObject_SetAttrString(plain, of->ml_name, made) == 0;
+    if (door)
+        Py_XSETREF(*door, Py_XNewRef(made));
+    Py_XDECREF(made);
+    return ok;
+}
+
+/* _module_doors(Module, registration hooks of parameters, of buffers, of modules) */
 static PyObject *make_doors(PyObject *unused, PyObject *args)
 {
-    PyMethodDef *set = &door_methods[0], *add = &door_methods[1];
     PyObject *plain, *hooks[FACE_MEMBER_DICTS];
     (void)unused;
     if (!PyArg_ParseTuple(args, "O!O!O!O!", &PyType_Type, &plain, &PyDict_Type, &hooks[0], &PyDict_Type, &hooks[1], &PyDict_Type, &hooks[2]))
         return NULL;
     Py_XSETREF(face.module_class, (PyTypeObject *)Py_NewRef(plain));
     Py_XSETREF(face.name_register, PyUnicode_InternFromString("register_parameter"));
-    Py_XSETREF(face.module_setattr, PyObject_GetAttrString(plain, set->ml_name));
-    Py_XSETREF(face.module_add, PyObject_GetAttrString(plain, add->ml_name));
     for (int i = 0; i < FACE_MEMBER_DICTS; i++)
         Py_XSETREF(face.module_registration[i], Py_NewRef(hooks[i]));
-    PyObject *doors[] = { PyDescr_NewMethod(face.module_class, set), PyDescr_NewMethod(face.module_class, add) };
-    bool ok = face.name_register && face.module_setattr && face.module_add && doors[0] && doors[1] &&
-              PyObject_SetAttrString(plain, set->ml_name, doors[0]) == 0 && PyObject_SetAttrString(plain, add->ml_name, doors[1]) == 0;
-    Py_XDECREF(doors[0]);
-    Py_XDECREF(doors[1]);
-    if (!ok)
+    if (!face.name_register || !make_door(&door_methods[0], &face.door_getattr, NULL) ||
+        !make_door(&door_methods[1], NULL, &face.module_setattr) || !make_door(&door_methods[2], NULL, &face.module_add))
         return NULL;
     Py_RETURN_NONE;
 }

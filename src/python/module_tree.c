@@ -1,13 +1,8 @@
 /* module_tree.c - walks over a module and all below it that are made in one go: its tensors by full name, and train().
  *
- * What a class has overridden is asked of the class: the walk goes on here where methods are those of nn.Module, which every
- * function takes as its last argument. Public iterators stay generators of Python, whose loops may change the tree. */
+ * What a class has overridden is asked of the class: the walk goes on here where methods are those of nn.Module. Public
+ * iterators stay generators of Python, whose loops may change the tree. */
 #include "python/face.h"
-
-static bool is_usual(PyTypeObject *type, PyObject *plain, PyObject *method)
-{
-    return _PyType_Lookup(type, method) == _PyType_Lookup((PyTypeObject *)plain, method);
-}
 
 /* One of the dicts of members, borrowed from `own`. */
 static PyObject *members_in(PyObject *module, PyObject *own, int which)
@@ -21,7 +16,6 @@ static PyObject *members_in(PyObject *module, PyObject *own, int which)
 
 /* ---- tensors by full name ---- */
 typedef struct listing {
-    PyObject *plain;            /* borrowed: nn.Module */
     PyObject *named_modules;    /* counted: the word */
     PyObject *tensors;          /* counted dict: full name -> tensor */
     PyObject *places;           /* counted dict: full name -> the dict that has it, under the last part of the name */
@@ -102,7 +96,7 @@ static bool list_foreign(listing *l, PyObject *module, PyObject *path)
 
 static bool list_module(listing *l, PyObject *module, PyObject *path)
 {
-    if (!is_usual(Py_TYPE(module), l->plain, l->named_modules))
+    if (!face_module_is_usual(Py_TYPE(module), l->named_modules))
         return list_foreign(l, module, path);
     if (Py_EnterRecursiveCall(" in a tree of modules"))
         return false;
@@ -114,14 +108,12 @@ static bool list_module(listing *l, PyObject *module, PyObject *path)
     return ok;
 }
 
-/* _module_tensors(module, Module): ({full name: tensor}, {full name: place}), a shared tensor under each of its names. */
-static PyObject *module_tensors(PyObject *unused, PyObject *args)
+/* _module_tensors(module): ({full name: tensor}, {full name: place}), a shared tensor under each of its names. */
+static PyObject *module_tensors(PyObject *unused, PyObject *module)
 {
-    PyObject *module, *result = NULL;
+    PyObject *result = NULL;
     (void)unused;
     listing l = { 0 };
-    if (!PyArg_ParseTuple(args, "OO!", &module, &PyType_Type, &l.plain))
-        return NULL;
     PyObject *path = PyUnicode_FromString("");
     l.named_modules = PyUnicode_InternFromString("named_modules");
     l.tensors = PyDict_New();
@@ -167,7 +159,7 @@ static PyObject *module_put(PyObject *unused, PyObject *args)
 
 /* ---- train() ---- */
 typedef struct training {
-    PyObject *plain, *mode;     /* borrowed: nn.Module, True or False */
+    PyObject *mode;             /* borrowed: True or False */
     PyObject *train, *children, *named_children, *setattr, *training;   /* counted: the words */
 } training;
 
@@ -177,7 +169,7 @@ static bool train_children(const training *t, PyObject *module);
 static bool trains_as_usual(const training *t, PyObject *module, PyObject *own)
 {
     PyTypeObject *type = Py_TYPE(module);
-    return is_usual(type, t->plain, t->train) && is_usual(type, t->plain, t->setattr) && is_usual(type, t->plain, face.name_getattribute) &&
+    return face_module_is_usual(type, t->train) && face_module_is_usual(type, t->setattr) && face_module_is_usual(type, face.name_getattribute) &&
            !_PyType_Lookup(type, t->training) && PyDict_GetItemWithError(own, t->training) && !PyDict_GetItemWithError(own, t->train);
 }
 
@@ -201,7 +193,7 @@ static bool train_module(const training *t, PyObject *module)
 static bool train_children(const training *t, PyObject *module)
 {
     PyTypeObject *type = Py_TYPE(module);
-    bool usual = is_usual(type, t->plain, t->children) && is_usual(type, t->plain, t->named_children);
+    bool usual = face_module_is_usual(type, t->children) && face_module_is_usual(type, t->named_children);
     PyObject *own = usual ? PyObject_GenericGetDict(module, NULL) : NULL, *members = own ? members_in(module, own, 2) : NULL;
     if (members && PyDict_GET_SIZE(members) == 0) {
         Py_DECREF(own);
@@ -224,13 +216,13 @@ static bool train_children(const training *t, PyObject *module)
     return ok && !PyErr_Occurred();
 }
 
-/* _module_train_children(module, mode, Module) */
+/* _module_train_children(module, mode) */
 static PyObject *module_train_children(PyObject *unused, PyObject *args)
 {
     PyObject *module;
     (void)unused;
     training t = { 0 };
-    if (!PyArg_ParseTuple(args, "OO!O!", &module, &PyBool_Type, &t.mode, &PyType_Type, &t.plain))
+    if (!PyArg_ParseTuple(args, "OO!", &module, &PyBool_Type, &t.mode))
         return NULL;
     bool ok = (t.train = PyUnicode_InternFromString("train")) && (t.children = PyUnicode_InternFromString("children")) &&
               (t.named_children = PyUnicode_InternFromString("named_children")) && (t.setattr = PyUnicode_InternFromString("__setattr__")) &&
@@ -246,7 +238,7 @@ static PyObject *module_train_children(PyObject *unused, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-    { "_module_tensors", module_tensors, METH_VARARGS, "tensors of a module by full name, and where they are" },
+    { "_module_tensors", module_tensors, METH_O, "tensors of a module by full name, and where they are" },
     { "_module_put", module_put, METH_VARARGS, NULL },
     { "_module_train_children", module_train_children, METH_VARARGS, NULL },
     { NULL },

@@ -198,6 +198,80 @@ def test_whoever_sees_new_members_sees_all():
     assert told == ["bias", "act", "last"] and isinstance(m.act, nn.Tanh) and isinstance(m.last, nn.Tanh)
 
 
+def test_whoever_answers_for_members_is_asked():
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(2))
+            self.child = nn.ReLU()
+
+        @property
+        def broken(self):
+            return self.absent
+
+    class Asks(Own):
+        def __getattr__(self, name):
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                if name == "other":
+                    return f"asked for {name}"
+                raise
+
+    m, asks = Own(), Asks()
+    for _ in range(3):
+        assert m.weight is m._parameters["weight"] and m.child is m._modules["child"]
+        assert asks.weight is asks._parameters["weight"] and asks.other == "asked for other"
+        with pytest.raises(AttributeError, match="^'Own' object has no attribute 'other'$"):
+            m.other
+        with pytest.raises(AttributeError, match="^'Own' object has no attribute 'broken'$"):
+            m.broken
+        assert not hasattr(m, "broken") and getattr(m, "other", 1) == 1
+
+    # Methods that come later, to the class or above it, and go again.
+    Own.__getattr__ = lambda self, name: name
+    assert m.weight == "weight" and m.child == "child" and m.training is True
+    del Own.__getattr__
+    assert m.weight is m._parameters["weight"]
+    usual = nn.Module.__getattr__
+    seen = []
+    nn.Module.__getattr__ = lambda self, name: seen.append(name) or usual(self, name)
+    try:
+        assert m.weight is m._parameters["weight"] and m.child is m._modules["child"] and seen == ["weight", "child"]
+    finally:
+        nn.Module.__getattr__ = usual
+    assert m.weight is m._parameters["weight"] and seen == ["weight", "child"]
+    Own.__getattribute__ = lambda self, name: "all" if name == "weight" else object.__getattribute__(self, name)
+    assert m.weight == "all" and m.child is m._modules["child"]
+    del Own.__getattribute__
+    assert m.weight is m._parameters["weight"]
+
+
+def test_whoever_calls_modules_is_asked():
+    class Double(nn.Module):
+        def forward(self, x, by=2):
+            return x * by
+
+    m, x = Double(), torch.ones(2)
+    for _ in range(2):
+        assert m(x).tolist() == [2, 2] and m(x, 3).tolist() == [3, 3] and m(x, by=4).tolist() == m(by=4, x=x).tolist() == [4, 4]
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):
+            m()
+    Double.__call__ = lambda self, x: self.forward(x, by=5)
+    assert m(x).tolist() == [5, 5]
+    del Double.__call__
+    usual = nn.Module.__call__
+    seen = []
+    nn.Module.__call__ = lambda self, *args: seen.append(len(args)) or usual(self, *args)
+    try:
+        assert m(x, 3).tolist() == [3, 3] and seen == [2]
+    finally:
+        nn.Module.__call__ = usual
+    assert m(x).tolist() == m(x).tolist() == [2, 2] and seen == [2]
+    object.__setattr__(m, "note", 1)
+    assert m.note == 1
+
+
 def test_members_before_init():
     class Early(nn.Module):
         def __init__(self, value):

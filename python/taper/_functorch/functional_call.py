@@ -20,7 +20,7 @@ def _tied(named, tensors):
 @contextlib.contextmanager
 def _swapped(module, tensors, tie_weights, strict):
     """The module has these tensors while inside; what it had comes back whatever happens."""
-    named, places = _C._module_tensors(module, Module)
+    named, places = _C._module_tensors(module)
     unexpected = [name for name in tensors if name not in named]
     if tie_weights and len(set(map(id, named.values()))) < len(named):
         tensors = _tied(named, tensors)

@@ -39,11 +39,7 @@ class Linear(Module):
 
     def reset_parameters(self):
         # With a = sqrt(5) the bound of the weight is 1/sqrt(in_features), that of the bias.
-        own = self._parameters                  # as in forward
-        try:
-            weight, bias = own["weight"], own["bias"]
-        except KeyError:
-            weight, bias = self.weight, self.bias
+        weight, bias = self.weight, self.bias
         init.kaiming_uniform_(weight, a=math.sqrt(5))
         if bias is not None:
             fan_in, _ = init._calculate_fan_in_and_fan_out(weight)
@@ -51,14 +47,7 @@ class Linear(Module):
             init.uniform_(bias, -bound, bound)
 
     def forward(self, input):
-        # A parameter found through __getattr__ costs as much as a small product. Where weight or bias is something
-        # else by now (a property, a plain tensor), the long way is right.
-        own = self._parameters
-        try:
-            weight, bias = own["weight"], own["bias"]
-        except KeyError:
-            weight, bias = self.weight, self.bias
-        return F.linear(input, weight, bias)
+        return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

@@ -2,7 +2,7 @@
 
 Always true: a name is in at most one of `_parameters`, `_buffers`, `_modules` and `__dict__`; insertion order is the
 order of everything listed or saved. The hook dictionaries may be edited from outside, so a call looks at them each
-time; it does so through `__dict__`, because a class with `__getattr__` has no fast attribute access in CPython.
+time. `__getattr__`, and what stands before `__setattr__` and `add_module`, is C (src/python/module_members.c).
 """
 import warnings
 from collections import OrderedDict
@@ -157,14 +157,6 @@ class Module(ModuleCalls, ModuleState):
 
     def register_module(self, name, module):
         self.add_module(name, module)
-
-    def __getattr__(self, name):
-        own = self.__dict__
-        for members in ("_parameters", "_buffers", "_modules"):
-            found = own.get(members)
-            if found is not None and name in found:
-                return found[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name, value):
         own = self.__dict__
@@ -439,7 +431,7 @@ class Module(ModuleCalls, ModuleState):
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
-        _C._module_train_children(self, mode, Module)
+        _C._module_train_children(self, mode)
         return self
 
     def eval(self):
