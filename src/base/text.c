@@ -1,6 +1,7 @@
 /* text.c - appending to a growing string. */
 #include "base/text.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -72,6 +73,14 @@ size_t tp_text_digits(char out[21], uint64_t number)
 const char *tp_text_read(const tp_text *t)
 {
     return t->at ? t->at : "";
+}
+
+void tp_text_add_sizes(tp_text *out, int count, const int64_t *size)
+{
+    tp_text_add(out, "[");
+    for (int i = 0; i < count; i++)
+        tp_text_add(out, i ? ", %" PRId64 : "%" PRId64, size[i]);
+    tp_text_add(out, "]");
 }
 
 void tp_text_add_double(tp_text *out, double f, bool point)

@@ -315,10 +315,7 @@ tp_ints tp_ints_broadcast(const tp_ints *a, const tp_ints *b, bool *bad)
 
 static void print_sizes(const tp_ints *l, tp_text *out)
 {
-    tp_text_add(out, "[");
-    for (int i = 0; i < l->count && i < TP_MAX_DIMS; i++)
-        tp_text_add(out, i ? ", %lld" : "%lld", LL(l->item[i]));
-    tp_text_add(out, "]");
+    tp_text_add_sizes(out, l->count < TP_MAX_DIMS ? l->count : TP_MAX_DIMS, l->item);
 }
 
 static void fail_shape(const tp_ints *sizes, int64_t numel)

@@ -8,6 +8,10 @@
 TP_API TP_CHECK bool tp_check_inference(const tp_tensor *out);
 /* So does this, and when two elements of a tensor that is to be written share memory. */
 TP_CHECK bool tp_check_written(const tp_tensor *out);
+/* Fails when a result of one type cannot go into a tensor of another. */
+TP_API TP_CHECK bool tp_check_castable(tp_dtype from, tp_dtype to);
+/* An `out` argument takes the size of the result, with a warning where it had elements: not where a factory makes new ones. */
+TP_CHECK bool tp_resize_out(const tp_op *op, tp_tensor *out, int ndim, const int64_t *size);
 /* Fails when a type cannot hold a number. */
 TP_API TP_CHECK bool tp_check_representable(tp_scalar s, tp_dtype d);
 

@@ -147,28 +147,20 @@ static void result_strides(const plan *p, int64_t *stride)
 
 /* ---- checks of a given result ---- */
 
-static void print_sizes(tp_text *out, int ndim, const int64_t *size)
-{
-    tp_text_add(out, "[");
-    for (int i = 0; i < ndim; i++)
-        tp_text_add(out, i ? ", %lld" : "%lld", LL(size[i]));
-    tp_text_add(out, "]");
-}
-
 static bool check_inplace_shape(const plan *p, const tp_tensor *self)
 {
     if (same_sizes(p, self))
         return true;
     tp_text mine = { 0 }, wide = { 0 };
-    print_sizes(&mine, self->ndim, self->size);
-    print_sizes(&wide, p->ndim, p->size);
+    tp_text_add_sizes(&mine, self->ndim, self->size);
+    tp_text_add_sizes(&wide, p->ndim, p->size);
     tp_fail(TP_ERR_RUNTIME, "output with shape %s doesn't match the broadcast shape %s", tp_text_read(&mine), tp_text_read(&wide));
     tp_text_fini(&mine);
     tp_text_fini(&wide);
     return false;
 }
 
-static bool check_castable(tp_dtype from, tp_dtype to)
+bool tp_check_castable(tp_dtype from, tp_dtype to)
 {
     if (tp_dtype_can_cast(from, to))
         return true;
@@ -422,7 +414,7 @@ static bool writes_one_number(const plan *p, const tp_tensor *self)
 static bool run_inplace(const tp_op *op, const plan *p, const tp_value *arg, tp_value *result)
 {
     tp_tensor *self = arg[0].tensor;
-    if (!check_castable(p->result, (tp_dtype)self->dtype) || !(writes_one_number(p, self) || tp_check_written(self)) ||
+    if (!tp_check_castable(p->result, (tp_dtype)self->dtype) || !(writes_one_number(p, self) || tp_check_written(self)) ||
         !check_inplace_shape(p, self) || !check_overlap(p, self) || !run_into(op, p, arg, self))
         return false;
     *result = tp_of_tensor(tp_tensor_ref(self));
@@ -432,12 +424,12 @@ static bool run_inplace(const tp_op *op, const plan *p, const tp_value *arg, tp_
 static bool run_out(const tp_op *op, const plan *p, const tp_value *arg, tp_value *result)
 {
     tp_tensor *out = arg[op->arg_count - 1].tensor;
-    if (!check_castable(p->result, (tp_dtype)out->dtype))
+    if (!tp_check_castable(p->result, (tp_dtype)out->dtype))
         return false;
     if (!same_sizes(p, out)) {          /* its dims lie as those of a fresh result would */
         int64_t stride[TP_MAX_DIMS];
         result_strides(p, stride);
-        if (!tp_tensor_resize(out, p->ndim, p->size) || !tp_tensor_set_geometry(out, p->ndim, p->size, stride, out->offset))
+        if (!tp_resize_out(op, out, p->ndim, p->size) || !tp_tensor_set_geometry(out, p->ndim, p->size, stride, out->offset))
             return false;
     }
     if (!tp_check_written(out) || !check_overlap(p, out) || !run_into(op, p, arg, out))

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "base/runtime.h"
+#include "base/text.h"
 #include "ops/copy.h"
 #include "ops/dispatch.h"
 #include "ops/hooks.h"
@@ -47,19 +49,28 @@ static bool infer(const tp_op *op, const tp_value *arg, tp_geometry *g)
     return op->work->infer(op, arg, g);
 }
 
-static bool check_castable(tp_dtype made, const tp_tensor *into)
+bool tp_resize_out(const tp_op *op, tp_tensor *out, int ndim, const int64_t *size)
 {
-    if (tp_dtype_can_cast(made, (tp_dtype)into->dtype))
-        return true;
-    return tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[made].title, tp_dtypes[into->dtype].title);
+    bool same = out->ndim == ndim && (!ndim || memcmp(out->size, size, (size_t)ndim * sizeof *size) == 0), fine = true;
+    bool silent = op->kind == TP_LIKE_FACTORY || op->kind == TP_LIKE_RANDOM;
+    if (!same && !silent && out->numel != 0 && tp_the_runtime.python.warn) {
+        tp_text text = { 0 };
+        tp_text_add(&text, "An output with one or more elements was resized since it had shape ");
+        tp_text_add_sizes(&text, out->ndim, out->size);
+        tp_text_add(&text, ", which does not match the required output shape ");
+        tp_text_add_sizes(&text, ndim, size);
+        tp_text_add(&text, ". This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they have zero elements. "
+                           "You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).");
+        fine = tp_the_runtime.python.warn(tp_text_read(&text));
+        tp_text_fini(&text);
+    }
+    return fine && tp_tensor_resize(out, ndim, size);
 }
 
-/* Brings an `out` argument to the size of the result. */
-static bool prepare_out(tp_tensor *out, const tp_geometry *g)
+/* Brings an `out` argument to the size of the result, whose type it must take. */
+static bool prepare_out(const tp_op *op, tp_tensor *out, tp_dtype made, int ndim, const int64_t *size)
 {
-    if (!check_castable((tp_dtype)g->dtype, out))
-        return false;
-    return tp_tensor_resize(out, g->ndim, g->size);
+    return tp_check_castable(made, (tp_dtype)out->dtype) && tp_resize_out(op, out, ndim, size);
 }
 
 static bool run_out(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_value *result)
@@ -73,7 +84,7 @@ static bool run_out(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_v
         tp_tensor *out = arg[first + i].tensor;
         if (g[i].unknown || g[i].absent)
             continue;
-        ok = prepare_out(out, &g[i]);
+        ok = prepare_out(op, out, (tp_dtype)g[i].dtype, g[i].ndim, g[i].size);
         if (ok)
             ok = (filled[i] = usable(op, arg, out, &g[i]) ? tp_tensor_ref(out) : tp_tensor_new_as(&g[i])) != NULL;
     }
@@ -83,7 +94,7 @@ static bool run_out(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_v
         if (filled[i] == out || g[i].absent)
             continue;
         if (g[i].unknown)
-            ok = check_castable((tp_dtype)filled[i]->dtype, out) && tp_tensor_resize(out, filled[i]->ndim, filled[i]->size);
+            ok = prepare_out(op, out, (tp_dtype)filled[i]->dtype, filled[i]->ndim, filled[i]->size);
         ok = ok && tp_check_written(out);
         if (ok)
             tp_copy(out, filled[i]);
@@ -131,7 +142,7 @@ static bool run_inplace(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, 
     tp_tensor *self = arg[0].tensor, *fresh[MOST_RESULTS] = { 0 };
     if (!tp_check_written(self) || !run_fresh(op->base, arg, fill, fresh))
         return false;
-    bool ok = check_castable((tp_dtype)fresh[0]->dtype, self) && check_same_size(self, fresh[0]);
+    bool ok = tp_check_castable((tp_dtype)fresh[0]->dtype, (tp_dtype)self->dtype) && check_same_size(self, fresh[0]);
     if (ok)
         tp_copy(self, fresh[0]);
     tp_tensor_unref(fresh[0]);
@@ -204,7 +215,7 @@ bool tp_run_variant(const tp_op *op, const tp_value *arg, tp_value *result)
     if (!ok || op->variant != TP_OUT)
         return ok;
     tp_tensor *out = arg[op->arg_count - 1].tensor, *made = result->tensor;
-    ok = tp_tensor_resize(out, made->ndim, made->size);
+    ok = tp_resize_out(op, out, made->ndim, made->size);
     if (ok)
         tp_copy(out, made);
     *result = ok ? tp_of_tensor(tp_tensor_ref(out)) : tp_none();
@@ -242,7 +253,7 @@ bool tp_run_view(const tp_op *op, const tp_value *arg, tp_value *result)
         return false;
     if (op->variant == TP_OUT) {
         tp_tensor *out = arg[op->arg_count - 1].tensor;
-        bool ok = prepare_out(out, &g);
+        bool ok = prepare_out(op, out, (tp_dtype)g.dtype, g.ndim, g.size);
         if (ok)
             tp_copy(out, view);
         tp_tensor_unref(view);
@@ -328,7 +339,7 @@ bool tp_run_meta(const tp_op *op, const tp_value *arg, tp_value *result)
         if (!base->work->infer(base, arg, g))
             return false;
         for (int i = 0; i < base->result_count; i++)
-            if (!prepare_out(arg[first + i].tensor, &g[i]))
+            if (!prepare_out(op, arg[first + i].tensor, (tp_dtype)g[i].dtype, g[i].ndim, g[i].size))
                 return false;
         for (int i = 0; i < base->result_count; i++)
             result[i] = tp_of_tensor(tp_tensor_ref(arg[first + i].tensor));

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "gen/ops.h"
 #include "ops/emit.h"
+#include "ops/run.h"
 
 /* ---- owning ---- */
 tp_value tp_scope_own(tp_scope *s, tp_value v)
@@ -367,10 +368,8 @@ static bool has_history(const tp_op *op, const tp_value *arg)
 /* One result into the argument that takes it. */
 static void copy_result(tp_scope *s, const tp_op *op, tp_value to, tp_value from)
 {
-    if (!tp_dtype_can_cast((tp_dtype)from.tensor->dtype, (tp_dtype)to.tensor->dtype))
-        s->failed = !tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s",
-                             tp_dtypes[from.tensor->dtype].title, tp_dtypes[to.tensor->dtype].title);
-    else if (op->variant == TP_OUT && !tp_tensor_resize(to.tensor, from.tensor->ndim, from.tensor->size))
+    if (!tp_check_castable((tp_dtype)from.tensor->dtype, (tp_dtype)to.tensor->dtype) ||
+        (op->variant == TP_OUT && !tp_resize_out(op, to.tensor, from.tensor->ndim, from.tensor->size)))
         s->failed = true;
     tp_scope_call(s, &tp_op_copy_, (tp_value[]){ to, from, tp_bool(false) });
 }

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "ops/dispatch.h"
+#include "ops/run.h"
 #include "ops/signs.h"
 #include "ops/symbolic.h"
 
@@ -322,28 +323,22 @@ static bool infer_results(const tp_op *op, const tp_value *arg, tp_tensor **out)
     return ok;
 }
 
-static void print_sizes(const tp_tensor *t, tp_text *out)
-{
-    for (int i = 0; i < t->ndim; i++)
-        tp_text_add(out, i ? ", %lld" : "%lld", LL(t->size[i]));
-}
-
 /* May this result be written into the first argument? Symbolic sizes are guarded to be equal. */
 static bool check_into(const tp_op *base, const tp_tensor *self, const tp_tensor *made)
 {
     bool same = self->ndim == made->ndim;
-    if (!tp_dtype_can_cast((tp_dtype)made->dtype, (tp_dtype)self->dtype))
-        return tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[made->dtype].title, tp_dtypes[self->dtype].title);
+    if (!tp_check_castable((tp_dtype)made->dtype, (tp_dtype)self->dtype))
+        return false;
     for (int i = 0; same && i < self->ndim; i++)
         if (!tp_sym_guard(tp_sym_eq(tp_tensor_sym_size(self, i), tp_tensor_sym_size(made, i)), &same))
             return false;
     if (same)
         return true;
     tp_text a = { 0 }, b = { 0 };
-    print_sizes(self, &a);
-    print_sizes(made, &b);
-    tp_fail(TP_ERR_RUNTIME, base->pointwise ? "output with shape [%s] doesn't match the broadcast shape [%s]"
-                                            : "Bad in-place call: input tensor size [%s] and output tensor size [%s] should match",
+    tp_text_add_sizes(&a, self->ndim, self->size);
+    tp_text_add_sizes(&b, made->ndim, made->size);
+    tp_fail(TP_ERR_RUNTIME, base->pointwise ? "output with shape %s doesn't match the broadcast shape %s"
+                                            : "Bad in-place call: input tensor size %s and output tensor size %s should match",
             tp_text_read(&a), tp_text_read(&b));
     tp_text_fini(&a);
     tp_text_fini(&b);
@@ -353,8 +348,8 @@ static bool check_into(const tp_op *base, const tp_tensor *self, const tp_tensor
 /* An `out` argument takes the size of the result. */
 static bool check_out(tp_tensor *out, const tp_tensor *made)
 {
-    if (!tp_dtype_can_cast((tp_dtype)made->dtype, (tp_dtype)out->dtype))
-        return tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[made->dtype].title, tp_dtypes[out->dtype].title);
+    if (!tp_check_castable((tp_dtype)made->dtype, (tp_dtype)out->dtype))
+        return false;
     return (out->keys & TP_KEY_SYMBOLIC) || tp_tensor_resize(out, made->ndim, made->size);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gen/ops.h"
+#include "ops/run.h"
 #include "trace/fake.h"
 
 /* What all views of one base share. */
@@ -256,10 +257,7 @@ static tp_tensor *fitted(const tp_tensor *face, tp_tensor *taken)
         return taken;
     tp_value arg[MOST_ARGS], out;
     const tp_op *op = &tp_op__to_copy;
-    bool ok = tp_dtype_can_cast((tp_dtype)taken->dtype, (tp_dtype)face->dtype);
-    if (!ok)
-        (void)tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[taken->dtype].title,
-                      tp_dtypes[face->dtype].title);
+    bool ok = tp_check_castable((tp_dtype)taken->dtype, (tp_dtype)face->dtype);
     for (int i = 0; i < op->arg_count; i++)
         arg[i] = tp_arg_default(&op->arg[i]);
     arg[0] = tp_of_tensor(taken);

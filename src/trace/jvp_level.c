@@ -415,21 +415,15 @@ static bool step_back(aside a, tp_scope *s)
     return ok;
 }
 
-static void print_sizes(tp_text *out, const tp_tensor *t)
-{
-    for (int i = 0; i < t->ndim; i++)
-        tp_text_add(out, i ? ", %lld" : "%lld", LL(t->size[i]));
-}
-
 static bool fits(const tp_tensor *primal, const tp_tensor *tangent)
 {
     tp_text a = { 0 }, b = { 0 };
     if (same_sizes(primal, tangent))
         return true;
-    print_sizes(&a, primal);
-    print_sizes(&b, tangent);
+    tp_text_add_sizes(&a, primal->ndim, primal->size);
+    tp_text_add_sizes(&b, tangent->ndim, tangent->size);
     tp_fail(TP_ERR_RUNTIME, "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. "
-            "Tensor is of size [%s] while the given forward gradient is of size [%s].", tp_text_read(&a), tp_text_read(&b));
+            "Tensor is of size %s while the given forward gradient is of size %s.", tp_text_read(&a), tp_text_read(&b));
     tp_text_fini(&a);
     tp_text_fini(&b);
     return false;

@@ -3,6 +3,7 @@ import copy
 import gc
 import pickle
 import sys
+import warnings
 import weakref
 
 import pytest
@@ -418,3 +419,27 @@ def test_layouts_of_copies():
     assert torch.mul(x.permute(2, 0, 1), 2, out=out).stride() == (1, 12, 4)
     with pytest.raises(IndexError, match="Dimension specified as 0 but tensor has no dimensions"):
         torch.tensor(1.0).roll(1, 0)
+
+
+def test_an_out_of_another_size_is_named():
+    words = ("An output with one or more elements was resized since it had shape [3], which does not match the required output shape [2, 2]. "
+             "This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they have zero elements. "
+             "You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).")
+    x = torch.ones(2, 2)
+    calls = (lambda out: torch.add(x, 1, out=out), lambda out: torch.mm(x, x, out=out), lambda out: torch.cumsum(x, 0, out=out),
+             lambda out: torch.transpose_copy(x, 0, 1, out=out), lambda out: torch.fmod(x, 2, out=out))
+    for call in calls:
+        out = torch.empty(3)
+        with pytest.warns(UserWarning) as seen:
+            assert call(out) is out and out.shape == (2, 2)
+        assert [str(w.message) for w in seen] == [words]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for out in (torch.empty(0), torch.empty(2, 2)):
+            for call in calls:
+                call(out)
+        torch.ones(2, 2, out=torch.empty(3))            # a factory makes them new
+        out = torch.zeros(3)
+        with pytest.raises(UserWarning):
+            torch.add(x, 1, out=out)
+        assert out.tolist() == [0, 0, 0]
