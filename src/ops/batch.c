@@ -120,7 +120,8 @@ static tp_value moved(tp_scope *s, const tp_arg *a, tp_value v, int rank)
 {
     if (!a->list && v.tag != TP_NONE && v.tag != TP_LIST)
         return tp_int(tp_wrap(tp_as_int(v), rank, &s->failed) + 1);
-    tp_ints dims = tp_ints_read(v, 0, &s->failed);
+    tp_ints dims;
+    tp_ints_read(&dims, v, 0, &s->failed);
     for (int i = 0; i < dims.count; i++)
         dims.item[i] = tp_wrap(dims.item[i], rank, &s->failed) + 1;
     for (int i = 0; dims.count == 0 && i < rank; i++)

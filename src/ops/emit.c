@@ -27,15 +27,13 @@ tp_value tp_value_joined_ints(const tp_ints *l, const char *between)
     return v;
 }
 
-tp_ints tp_ints_read(tp_value v, int want, bool *bad)
+void tp_ints_read(tp_ints *to, tp_value v, int want, bool *bad)
 {
-    tp_ints l;
-    l.count = 0;
-    if (v.tag != TP_NONE && (l.count = tp_as_ints(v, l.item, TP_MAX_DIMS, want)) < 0) {
-        l.count = 0;
+    to->count = v.tag == TP_NONE ? 0 : tp_as_ints(v, to->item, TP_MAX_DIMS, want);
+    if (to->count < 0) {
+        to->count = 0;
         *bad = true;
     }
-    return l;
 }
 
 tp_value tp_item(tp_value list, int64_t i, bool *bad)
@@ -194,16 +192,14 @@ int64_t tp_ints_at(const tp_ints *l, int64_t i, bool *bad)
     return 0;
 }
 
-tp_ints tp_ints_slice(const tp_ints *l, int64_t low, int64_t high)
+void tp_ints_slice(tp_ints *to, const tp_ints *l, int64_t low, int64_t high)
 {
-    tp_ints out;
-    out.count = 0;
+    to->count = 0;
     int64_t n = tp_int_min(l->count, TP_MAX_DIMS);
     low = low < 0 ? tp_int_max(low + n, 0) : low;
     high = high < 0 ? high + n : tp_int_min(high, n);
     for (int64_t i = low; i < high; i++)
-        tp_ints_add(&out, l->item[i]);
-    return out;
+        tp_ints_add(to, l->item[i]);
 }
 
 bool tp_ints_equal(const tp_ints *a, const tp_ints *b, bool *bad)
@@ -220,22 +216,18 @@ int64_t tp_ints_product(const tp_ints *l)
     return n;
 }
 
-tp_ints tp_ints_sizes(const tp_tensor *t)
+void tp_ints_sizes(tp_ints *to, const tp_tensor *t)
 {
-    tp_ints l;
-    l.count = (int)tp_dim(t);
-    if (l.count)
-        memcpy(l.item, t->size, (size_t)l.count * sizeof *l.item);
-    return l;
+    to->count = (int)tp_dim(t);
+    if (to->count)
+        memcpy(to->item, t->size, (size_t)to->count * sizeof *to->item);
 }
 
-tp_ints tp_ints_strides(const tp_tensor *t)
+void tp_ints_strides(tp_ints *to, const tp_tensor *t)
 {
-    tp_ints l;
-    l.count = (int)tp_dim(t);
-    if (l.count)
-        memcpy(l.item, t->stride, (size_t)l.count * sizeof *l.item);
-    return l;
+    to->count = (int)tp_dim(t);
+    if (to->count)
+        memcpy(to->item, t->stride, (size_t)to->count * sizeof *to->item);
 }
 
 static bool has_dims(const tp_tensor *t, int64_t dim, bool *bad)
@@ -276,17 +268,15 @@ static uint64_t dims_mask(int ndim, const tp_ints *dims, bool *bad)
     return dims->count ? tp_wrap_all(d.item, d.count, ndim, bad) & all : all;
 }
 
-tp_ints tp_ints_reduced(const tp_ints *sizes, const tp_ints *dims, bool keepdim, bool *bad)
+void tp_ints_reduced(tp_ints *to, const tp_ints *sizes, const tp_ints *dims, bool keepdim, bool *bad)
 {
-    tp_ints out;
     uint64_t mask = dims_mask(sizes->count, dims, bad);
-    out.count = 0;
+    to->count = 0;
     for (int i = 0; i < sizes->count; i++)
         if (!(mask >> i & 1))
-            tp_ints_add(&out, sizes->item[i]);
+            tp_ints_add(to, sizes->item[i]);
         else if (keepdim)
-            tp_ints_add(&out, 1);
-    return out;
+            tp_ints_add(to, 1);
 }
 
 tp_syms tp_syms_reduced(const tp_syms *sizes, const tp_ints *dims, bool keepdim, bool *bad)
@@ -302,15 +292,13 @@ tp_syms tp_syms_reduced(const tp_syms *sizes, const tp_ints *dims, bool keepdim,
     return out;
 }
 
-tp_ints tp_ints_broadcast(const tp_ints *a, const tp_ints *b, bool *bad)
+void tp_ints_broadcast(tp_ints *to, const tp_ints *a, const tp_ints *b, bool *bad)
 {
-    tp_ints out;
-    copy_list(&out, a);
-    if (*bad || !tp_broadcast(&out.count, out.item, b->count, b->item)) {
-        out.count = 0;
+    copy_list(to, a);
+    if (*bad || !tp_broadcast(&to->count, to->item, b->count, b->item)) {
+        to->count = 0;
         *bad = true;
     }
-    return out;
 }
 
 static void print_sizes(const tp_ints *l, tp_text *out)
@@ -344,26 +332,26 @@ static bool fail_dimension(const tp_ints *sizes, int i)
     return true;
 }
 
-tp_ints tp_ints_infer(const tp_ints *sizes, int64_t numel, bool *bad)
+void tp_ints_infer(tp_ints *to, const tp_ints *sizes, int64_t numel, bool *bad)
 {
-    tp_ints out = *sizes;
     int unknown = -1;
     int64_t known = 1;
     bool empty = false, wide = false;
-    for (int i = 0; i < out.count && !*bad; i++) {
-        if (out.item[i] == -1 && unknown >= 0)
+    copy_list(to, sizes);
+    for (int i = 0; i < to->count && !*bad; i++) {
+        if (to->item[i] == -1 && unknown >= 0)
             *bad = !tp_fail(TP_ERR_RUNTIME, "only one dimension can be inferred");
-        else if (out.item[i] == -1)
+        else if (to->item[i] == -1)
             unknown = i;
-        else if (out.item[i] < 0)
+        else if (to->item[i] < 0)
             *bad = fail_dimension(sizes, i);
-        else if (out.item[i] == 0)
+        else if (to->item[i] == 0)
             empty = true;
         else
-            wide |= __builtin_mul_overflow(known, out.item[i], &known);
+            wide |= __builtin_mul_overflow(known, to->item[i], &known);
     }
     if (*bad)
-        return out;
+        return;
     known = empty ? 0 : known;
     if (wide && !empty) {
         fail_shape(sizes, numel);
@@ -372,12 +360,11 @@ tp_ints tp_ints_infer(const tp_ints *sizes, int64_t numel, bool *bad)
         fail_ambiguous(sizes);
         *bad = true;
     } else if (unknown >= 0 && known > 0 && numel % known == 0) {
-        out.item[unknown] = numel / known;
+        to->item[unknown] = numel / known;
     } else if (unknown >= 0 || known != numel) {
         fail_shape(sizes, numel);
         *bad = true;
     }
-    return out;
 }
 
 static void fail_expand(const tp_ints *have, const tp_ints *want, int dim, int64_t from, int64_t to)
@@ -391,29 +378,28 @@ static void fail_expand(const tp_ints *have, const tp_ints *want, int dim, int64
     tp_text_fini(&mine);
 }
 
-tp_ints tp_ints_expanded(const tp_ints *have, const tp_ints *want, bool *bad)
+void tp_ints_expanded(tp_ints *to, const tp_ints *have, const tp_ints *want, bool *bad)
 {
-    tp_ints out;
     int shift = want->count - have->count;
-    copy_list(&out, want);
+    copy_list(to, want);
     if (shift < 0) {
         if (!*bad)
             *bad = !tp_fail(TP_ERR_RUNTIME, "expand: the number of sizes provided (%d) must be greater or equal to the number of dimensions in "
                             "the tensor (%d)", want->count, have->count);
-        return *have;
+        copy_list(to, have);
+        return;
     }
     for (int i = 0; i < want->count && !*bad; i++) {
-        int64_t from = i < shift ? 1 : have->item[i - shift], to = want->item[i];
-        if (to == -1 && i < shift)
+        int64_t from = i < shift ? 1 : have->item[i - shift], size = want->item[i];
+        if (size == -1 && i < shift)
             *bad = !tp_fail(TP_ERR_RUNTIME, "The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension %d", i);
-        else if (to == -1)
-            out.item[i] = from;
-        else if (from != 1 && from != to) {
-            fail_expand(have, want, i, from, to);
+        else if (size == -1)
+            to->item[i] = from;
+        else if (from != 1 && from != size) {
+            fail_expand(have, want, i, from, size);
             *bad = true;
         }
     }
-    return out;
 }
 
 bool tp_ints_view(tp_ints *strides, const tp_tensor *t, const tp_ints *sizes, bool *bad)
@@ -433,29 +419,26 @@ bool tp_ints_distinct(const tp_ints *l)
     return true;
 }
 
-tp_ints tp_ints_sorted(const tp_ints *dims, int64_t ndim, bool *bad)
+void tp_ints_sorted(tp_ints *to, const tp_ints *dims, int64_t ndim, bool *bad)
 {
-    tp_ints out;
-    out.count = 0;
+    to->count = 0;
     uint64_t mask = dims->count ? dims_mask((int)ndim, dims, bad) : 0;
     for (int i = 0; i < ndim; i++)
         if (mask >> i & 1)
-            tp_ints_add(&out, i);
-    return out;
+            tp_ints_add(to, i);
 }
 
-tp_ints tp_ints_inverse(const tp_ints *order)
+void tp_ints_inverse(tp_ints *to, const tp_ints *order)
 {
-    tp_ints out = *order;
+    copy_list(to, order);
     for (int i = 0; i < order->count; i++)
         if (order->item[i] >= 0 && order->item[i] < order->count)
-            out.item[order->item[i]] = i;
-    return out;
+            to->item[order->item[i]] = i;
 }
 
-tp_ints tp_ints_moved(int64_t ndim, const tp_ints *from, const tp_ints *to, bool *bad)
+void tp_ints_moved(tp_ints *order, int64_t ndim, const tp_ints *from, const tp_ints *to, bool *bad)
 {
-    tp_ints order = { .count = (int)ndim };
+    order->count = (int)ndim;
     uint64_t taken = 0, placed = 0;
     for (int i = 0; i < from->count && i < to->count; i++) {
         int64_t f = tp_wrap(from->item[i], ndim, bad), t = tp_wrap(to->item[i], ndim, bad);
@@ -463,16 +446,15 @@ tp_ints tp_ints_moved(int64_t ndim, const tp_ints *from, const tp_ints *to, bool
             *bad = !tp_fail(TP_ERR_RUNTIME, "movedim: repeated dim in `%s`", taken >> f & 1 ? "source" : "destination");
         taken |= (uint64_t)1 << f;
         placed |= (uint64_t)1 << t;
-        order.item[t] = f;
+        order->item[t] = f;
     }
     for (int64_t at = 0, d = 0; at < ndim; at++) {
         if (placed >> at & 1)
             continue;
         while (taken >> d & 1)
             d++;
-        order.item[at] = d++;
+        order->item[at] = d++;
     }
-    return order;
 }
 
 /* ---- results ---- */

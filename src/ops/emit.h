@@ -1,8 +1,9 @@
 /* emit.h - what generated code stands on: the words of the op language in C.
  *
  * Shape rules are written once and emitted twice, on int64_t and on tp_sym, so most functions here are twins:
- * tp_ints_X for integers, tp_syms_X for words. Lists are plain structs; one that would grow beyond TP_MAX_DIMS keeps
- * counting without storing, and tp_geometry_start refuses it.
+ * tp_ints_X for integers, tp_syms_X for words. Lists are plain structs, those of integers written where they belong: a view takes
+ * hardly longer than to return one. A list that would grow beyond TP_MAX_DIMS keeps counting without storing, and
+ * tp_geometry_start refuses it.
  *
  * Failures are sticky. A function that can fail takes `bad`: on failure it sets the error of the thread (the first one
  * stays), *bad, and gives a harmless value, so that an expression of the language stays an expression in C. */
@@ -31,7 +32,7 @@ static inline const char *tp_str_read(tp_value v) { return v.tag == TP_STRING ? 
 static inline tp_dtype tp_dtype_read(tp_value v) { return v.tag == TP_DTYPE_VALUE ? (tp_dtype)v.i : TP_f32; }
 static inline tp_format tp_format_read(tp_value v) { return v.tag == TP_FORMAT_VALUE ? (tp_format)v.i : TP_FORMAT_PRESERVE; }
 static inline tp_device tp_device_read(tp_value v, tp_device otherwise) { return v.tag == TP_DEVICE ? v.device : otherwise; }
-tp_ints tp_ints_read(tp_value v, int want, bool *bad);
+void tp_ints_read(tp_ints *to, tp_value v, int want, bool *bad);
 tp_syms tp_syms_read(tp_value v, int want, bool *bad);
 tp_value tp_item(tp_value list, int64_t i, bool *bad);          /* borrowed */
 /* Owned values for messages and calls; none when memory is short. */
@@ -99,18 +100,18 @@ void tp_ints_join(tp_ints *l, const tp_ints *more);
 void tp_syms_join(tp_syms *l, const tp_syms *more);
 void tp_syms_join_ints(tp_syms *l, const tp_ints *more);
 tp_syms tp_syms_of(const tp_ints *l);
-tp_ints tp_ints_of(const tp_syms *l, bool *bad);                /* specialises */
+void tp_ints_of(tp_ints *to, const tp_syms *l, bool *bad);                /* specialises */
 int64_t tp_ints_at(const tp_ints *l, int64_t i, bool *bad);     /* negative from the end */
 tp_sym  tp_syms_at(const tp_syms *l, int64_t i, bool *bad);
-tp_ints tp_ints_slice(const tp_ints *l, int64_t low, int64_t high);
+void tp_ints_slice(tp_ints *to, const tp_ints *l, int64_t low, int64_t high);
 tp_syms tp_syms_slice(const tp_syms *l, int64_t low, int64_t high);
 bool tp_ints_equal(const tp_ints *a, const tp_ints *b, bool *bad);
 bool tp_syms_equal(const tp_syms *a, const tp_syms *b, bool *bad);
 int64_t tp_ints_product(const tp_ints *l);
 tp_sym  tp_syms_product(const tp_syms *l);
-tp_ints tp_ints_sizes(const tp_tensor *t);
+void tp_ints_sizes(tp_ints *to, const tp_tensor *t);
 tp_syms tp_syms_sizes(const tp_tensor *t);
-tp_ints tp_ints_strides(const tp_tensor *t);
+void tp_ints_strides(tp_ints *to, const tp_tensor *t);
 tp_syms tp_syms_strides(const tp_tensor *t);
 int64_t tp_ints_size(const tp_tensor *t, int64_t dim, bool *bad);
 tp_sym  tp_syms_size(const tp_tensor *t, int64_t dim, bool *bad);
@@ -123,15 +124,15 @@ tp_sym tp_syms_offset(const tp_tensor *t);
 
 /* ---- the built-ins over sizes ---- */
 /* Sizes without the reduced dims, or with 1 there; no dims: all. */
-tp_ints tp_ints_reduced(const tp_ints *sizes, const tp_ints *dims, bool keepdim, bool *bad);
+void tp_ints_reduced(tp_ints *to, const tp_ints *sizes, const tp_ints *dims, bool keepdim, bool *bad);
 tp_syms tp_syms_reduced(const tp_syms *sizes, const tp_ints *dims, bool keepdim, bool *bad);
-tp_ints tp_ints_broadcast(const tp_ints *a, const tp_ints *b, bool *bad);
+void tp_ints_broadcast(tp_ints *to, const tp_ints *a, const tp_ints *b, bool *bad);
 tp_syms tp_syms_broadcast(const tp_syms *a, const tp_syms *b, bool *bad);
 /* One -1 becomes what is missing to `numel`. */
-tp_ints tp_ints_infer(const tp_ints *sizes, int64_t numel, bool *bad);
+void tp_ints_infer(tp_ints *to, const tp_ints *sizes, int64_t numel, bool *bad);
 tp_syms tp_syms_infer(const tp_syms *sizes, tp_sym numel, bool *bad);
 /* The sizes of expand: -1 keeps a dim. */
-tp_ints tp_ints_expanded(const tp_ints *have, const tp_ints *want, bool *bad);
+void tp_ints_expanded(tp_ints *to, const tp_ints *have, const tp_ints *want, bool *bad);
 tp_syms tp_syms_expanded(const tp_syms *have, const tp_syms *want, bool *bad);
 /* Can t be seen with these sizes? Fills `strides` when so. */
 bool tp_ints_view(tp_ints *strides, const tp_tensor *t, const tp_ints *sizes, bool *bad);
@@ -139,9 +140,9 @@ bool tp_syms_view(tp_syms *strides, const tp_tensor *t, const tp_syms *sizes, bo
 
 /* Orders of dims. */
 bool tp_ints_distinct(const tp_ints *l);
-tp_ints tp_ints_sorted(const tp_ints *dims, int64_t ndim, bool *bad);   /* wrapped, rising */
-tp_ints tp_ints_inverse(const tp_ints *order);
-tp_ints tp_ints_moved(int64_t ndim, const tp_ints *from, const tp_ints *to, bool *bad);    /* movedim */
+void tp_ints_sorted(tp_ints *to, const tp_ints *dims, int64_t ndim, bool *bad);   /* wrapped, rising */
+void tp_ints_inverse(tp_ints *to, const tp_ints *order);
+void tp_ints_moved(tp_ints *order, int64_t ndim, const tp_ints *from, const tp_ints *to, bool *bad);    /* movedim */
 
 /* ---- results ---- */
 void tp_geometry_start(tp_geometry *g, tp_dtype d, const tp_ints *sizes, tp_device device, bool *bad);     /* row-major */

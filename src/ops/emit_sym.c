@@ -137,13 +137,11 @@ tp_syms tp_syms_of(const tp_ints *l)
     return out;
 }
 
-tp_ints tp_ints_of(const tp_syms *l, bool *bad)
+void tp_ints_of(tp_ints *to, const tp_syms *l, bool *bad)
 {
-    tp_ints out;
-    out.count = 0;
+    to->count = 0;
     for (int i = 0; i < l->count && i < TP_MAX_DIMS; i++)
-        tp_ints_add(&out, tp_sym_fixed(l->item[i], bad));
-    return out;
+        tp_ints_add(to, tp_sym_fixed(l->item[i], bad));
 }
 
 tp_sym tp_syms_at(const tp_syms *l, int64_t i, bool *bad)

@@ -93,6 +93,12 @@ def folded(line, width=120):
     return [line[:at].rstrip(), indent + line[at:]]
 
 
+def in_place(line):
+    """A list of integers is written where it belongs: to return one is to copy all its room."""
+    m = re.match(r"( *)tp_ints (\w+) = (tp_ints_\w+)\((.*)\);$", line)
+    return [f"{m[1]}tp_ints {m[2]};", f"{m[1]}{m[3]}(&{m[2]}, {m[4]});"] if m else folded(line)
+
+
 def function(head, body):
-    body.lines = [part for line in without_unused(body.lines) for part in folded(line)]
+    body.lines = [part for line in without_unused(body.lines) for part in in_place(line)]
     return head + "\n{\n" + "\n".join(body.lines) + "\n}\n"

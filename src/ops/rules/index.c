@@ -39,9 +39,9 @@ static bool check_mask(const tp_tensor *mask, const tp_tensor *self, int dim)
 {
     for (int i = 0; i < mask->ndim; i++)
         if (dim + i >= self->ndim || mask->size[i] != self->size[dim + i]) {
-            tp_value shape[2] = { tp_value_of_ints(&(tp_ints[]){ tp_ints_sizes(mask) }[0]), tp_value_of_ints(&(tp_ints[]){ tp_ints_sizes(self) }[0]) };
+            tp_syms theirs = tp_syms_sizes(mask), own = tp_syms_sizes(self);
             return tp_fail_with(TP_ERR_INDEX, "The shape of the mask {} at index {} does not match the shape of the indexed tensor {} at index {}", 4,
-                                (tp_value[]){ shape[0], tp_int(i), shape[1], tp_int(dim + i) });
+                                (tp_value[]){ tp_value_of_syms(&theirs), tp_int(i), tp_value_of_syms(&own), tp_int(dim + i) });
         }
     return true;
 }
