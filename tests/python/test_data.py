@@ -49,6 +49,24 @@ def test_samplers():
     assert list(data.BatchSampler(data.SequentialSampler(range(7)), 3, True)) == [[0, 1, 2], [3, 4, 5]]
 
 
+def test_distributed_sampler():
+    def taken(**given):
+        sampler = data.DistributedSampler(list(range(11)), **given)
+        assert len(list(sampler)) == len(sampler)
+        return list(sampler)
+
+    assert taken(num_replicas=3, rank=0) == [10, 3, 2, 7] and taken(num_replicas=3, rank=2) == [4, 8, 9, 10]
+    assert taken(num_replicas=3, rank=1, drop_last=True) == [0, 5, 1]
+    assert taken(num_replicas=4, rank=3, shuffle=False) == [3, 7, 0] and taken(num_replicas=30, rank=29, shuffle=False) == [7]
+    sampler = data.DistributedSampler(list(range(11)), num_replicas=3, rank=0)
+    sampler.set_epoch(2)
+    assert list(sampler) == [3, 0, 5, 6]
+    with pytest.raises(ValueError, match=r"^Invalid rank 2, rank should be in the interval \[0, 1\]$"):
+        taken(num_replicas=2, rank=2)
+    with pytest.raises(ValueError, match="^Default process group has not been initialized"):
+        taken()
+
+
 def test_lengths():
     assert len(data.DataLoader(ten(), 3)) == 4
     assert len(data.DataLoader(ten(), 3, drop_last=True)) == 3
