@@ -104,7 +104,8 @@ static PyObject *module_call(PyObject *self, PyObject *const *args, Py_ssize_t c
     return call_with_args(self, args, count, names);
 }
 
-static PyMethodDef call_methods = { "__call__", (PyCFunction)(void (*)(void))module_call, METH_FASTCALL | METH_KEYWORDS, NULL };
+static PyMethodDef call_methods = { "__call__", (PyCFunction)(void (*)(void))module_call, METH_FASTCALL | METH_KEYWORDS,
+                                    "__call__($self, /, *args, **kwargs)\n--\n\n" };
 
 static PyObject *make_call(PyObject *module, PyObject *args)
 {

@@ -163,9 +163,10 @@ static PyObject *door_add_module(PyObject *self, PyObject *const *args, Py_ssize
 }
 
 static PyMethodDef door_methods[] = {
-    { "__getattr__", door_getattr, METH_O, NULL },
-    { "__setattr__", (PyCFunction)(void (*)(void))door_setattr, METH_FASTCALL, NULL },
-    { "add_module", (PyCFunction)(void (*)(void))door_add_module, METH_FASTCALL | METH_KEYWORDS, NULL },
+    { "__getattr__", door_getattr, METH_O, "__getattr__($self, name)\n--\n\n" },
+    { "__setattr__", (PyCFunction)(void (*)(void))door_setattr, METH_FASTCALL, "__setattr__($self, name, value)\n--\n\n" },
+    { "add_module", (PyCFunction)(void (*)(void))door_add_module, METH_FASTCALL | METH_KEYWORDS,
+      "add_module($self, name, module)\n--\n\nA module below this one, by name." },
 };
 
 /* The door becomes a method of Module; the method that it stands before, if any, is kept. */

@@ -1,5 +1,6 @@
 """nn: what modules hold, save and compute; what they print and raise is in test_nn_words.py. Expected values were observed on PyTorch 2.13."""
 import copy
+import inspect
 import math
 import pickle
 from collections import OrderedDict
@@ -270,6 +271,8 @@ def test_whoever_calls_modules_is_asked():
     assert m(x).tolist() == m(x).tolist() == [2, 2] and seen == [2]
     object.__setattr__(m, "note", 1)
     assert m.note == 1
+    assert str(inspect.signature(m)) == "(*args, **kwargs)" and str(inspect.signature(m.add_module)) == "(name, module)"
+    assert str(inspect.signature(nn.Module.__setattr__)) == "(self, /, name, value)"
 
 
 def test_members_before_init():
