@@ -88,8 +88,10 @@ def result_type(tensor1, tensor2):
     return _C._result_type(tensor1, tensor2)
 
 
-def from_dlpack(ext_tensor):
-    return _C._from_dlpack(ext_tensor)
+def from_dlpack(ext_tensor, *, device=None, copy=None):
+    made = _C._from_dlpack(ext_tensor)
+    made = made if device is None else made.to(device)
+    return made.clone() if copy else made
 
 
 def to_dlpack(tensor):

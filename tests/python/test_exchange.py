@@ -59,6 +59,7 @@ def test_dlpack():
     y = torch.from_dlpack(x)
     y[0, 0] = 7
     assert x[0, 0].item() == 7 and y.stride() == x.stride()
+    assert torch.from_dlpack(x, device="cpu").data_ptr() == x.data_ptr() != torch.from_dlpack(x, copy=True).data_ptr()
     array = numpy.from_dlpack(x)
     assert array.tolist() == x.tolist()
     assert torch.from_dlpack(numpy.arange(3)).tolist() == [0, 1, 2] and x.__dlpack_device__() == (1, 0)

@@ -20,10 +20,10 @@ def graph_break():
 breaks.add(graph_break)
 
 
-def disable(fn=None, recursive=True):
-    """The function is run as it is, and so is what it calls."""
+def disable(fn=None, recursive=True, *, reason=None):
+    """The function is run as it is, and so is what it calls. The reason is for who reads the program."""
     if fn is None:
-        return functools.partial(disable, recursive=recursive)
+        return functools.partial(disable, recursive=recursive, reason=reason)
 
     @functools.wraps(fn)
     def plain(*args, **kwargs):
