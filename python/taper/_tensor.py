@@ -20,6 +20,7 @@ def _overridable(method):
     wrapper.__qualname__ = "Tensor." + name
     wrapper.__module__ = Tensor.__module__
     wrapper.__doc__ = method.__doc__
+    wrapper.__wrapped__ = method            # whoever asks for the signature gets the method's
     setattr(Tensor, name, wrapper)
     return method
 
