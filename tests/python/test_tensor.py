@@ -2,6 +2,7 @@
 import copy
 import gc
 import pickle
+import subprocess
 import sys
 import warnings
 import weakref
@@ -313,10 +314,14 @@ def test_storage():
 
 # ---- the package ----
 def test_import_is_light():
-    import subprocess
-
     code = "import sys, taper; print('numpy' in sys.modules, any(m.startswith('taper.nn') for m in sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False", "False"]
+
+
+def test_checks_of_traces_take_no_numpy():
+    code = ("import sys, taper as torch; torch.jit.trace(torch.relu, (torch.ones(2),)); torch.testing.assert_close(1.0, 1.0);"
+            "print('numpy' in sys.modules); import numpy; torch.testing.assert_close(numpy.float32(1), 1.0, check_dtype=False)")
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
 def test_names_that_are_missing():

@@ -6,6 +6,7 @@ rules are functions `rule(actual, expected, options)` that return None, "not my 
 judges. A test case has rules of its own in front of and behind these (_internal/equality.py).
 """
 import cmath
+import sys
 from collections.abc import Mapping, Sequence
 
 from .._root import torch
@@ -99,14 +100,22 @@ def index_of(place, shape):
     return tuple(reversed(index))
 
 
-try:
-    import numpy
-except ModuleNotFoundError:
-    numpy = None
+def numpy_kind(name):
+    """A class of numpy's, in a tuple. Values of it exist only once numpy is imported, which takes longer than most comparisons."""
+    numpy = sys.modules.get("numpy")
+    return (getattr(numpy, name),) if hasattr(numpy, name) else ()
 
-BOOLS = (bool, numpy.bool_) if numpy else (bool,)
-NUMBERS = (int, float, complex, numpy.number) if numpy else (int, float, complex)
-ARRAYS = (torch.Tensor, numpy.ndarray) if numpy else (torch.Tensor,)
+
+def bools():
+    return (bool, *numpy_kind("bool_"))
+
+
+def numbers():
+    return (int, float, complex, *numpy_kind("number"))
+
+
+def arrays():
+    return (torch.Tensor, *numpy_kind("ndarray"))
 
 
 class Options:
@@ -139,7 +148,7 @@ def rule_none(actual, expected, _options):
 
 
 def rule_bool(actual, expected, _options):
-    if not (isinstance(actual, BOOLS) and isinstance(expected, BOOLS)):
+    if not (isinstance(actual, bools()) and isinstance(expected, bools())):
         return None
 
     def judge():
@@ -149,11 +158,11 @@ def rule_bool(actual, expected, _options):
 
 
 def to_number(value):
-    return value.item() if numpy and isinstance(value, numpy.number) else value
+    return value.item() if isinstance(value, numpy_kind("number")) else value
 
 
 def rule_number(actual, expected, options):
-    if not all(isinstance(value, NUMBERS) and not isinstance(value, BOOLS) for value in (actual, expected)):
+    if not all(isinstance(value, numbers()) and not isinstance(value, bools()) for value in (actual, expected)):
         return None
     actual, expected = to_number(actual), to_number(expected)
     return lambda: judge_numbers(actual, expected, options)

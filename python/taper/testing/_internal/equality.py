@@ -3,7 +3,7 @@ import unittest
 from collections.abc import Sequence
 
 from .. import _comparison
-from .._comparison import ARRAYS, BOOLS, NUMBERS, Options, judge_numbers, judge_tensors, to_number
+from .._comparison import Options, arrays, bools, judge_numbers, judge_tensors, numbers, to_number
 from .._comparison import Mismatch
 from ..._root import torch
 
@@ -39,7 +39,7 @@ def plain(value):
     for symbol, kind in SYMBOLS.items():
         if isinstance(value, symbol):
             return kind(value)
-    if isinstance(value, ARRAYS):
+    if isinstance(value, arrays()):
         count = value.numel() if isinstance(value, torch.Tensor) else value.size
         if count > 1:
             raise ValueError("Only single element tensor-likes can be compared against a number. "
@@ -50,26 +50,26 @@ def plain(value):
 
 def rule_number(actual, expected, options):
     """Numbers of any type, also against tensors of one element; a bool on one side makes both bools."""
-    scalars = BOOLS + NUMBERS + tuple(SYMBOLS)
+    scalars = bools() + numbers() + tuple(SYMBOLS)
     kinds = [isinstance(value, scalars) for value in (actual, expected)]
-    if not any(kinds) or not all(kind or isinstance(value, ARRAYS) for kind, value in zip(kinds, (actual, expected))):
+    if not any(kinds) or not all(kind or isinstance(value, arrays()) for kind, value in zip(kinds, (actual, expected))):
         return None
     actual, expected = plain(actual), plain(expected)
-    if isinstance(actual, BOOLS) or isinstance(expected, BOOLS):
+    if isinstance(actual, bools()) or isinstance(expected, bools()):
         return _comparison.rule_bool(bool(actual), bool(expected), options)
     return lambda: judge_numbers(actual, expected, LooseNumbers(options))
 
 
 def rule_array(actual, expected, options):
     """Tensors, numpy arrays and typed storages, in any combination."""
-    kinds = ARRAYS + ((torch.TypedStorage,) if hasattr(torch, "TypedStorage") else ())
+    kinds = arrays() + ((torch.TypedStorage,) if hasattr(torch, "TypedStorage") else ())
     if not (isinstance(actual, kinds) and isinstance(expected, kinds)):
         return None
     return lambda: judge_tensors(as_tensor(actual), as_tensor(expected), options)
 
 
 def as_tensor(value):
-    if isinstance(value, ARRAYS):
+    if isinstance(value, arrays()):
         return value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
     return torch.tensor([], dtype=value.dtype, device=value.device).set_(value)
 
