@@ -120,7 +120,7 @@ static void run_packing(job *j)
     tp_pool_run(j->a_chunks + up(j->b_panels, j->panels_b_chunk) / j->panels_b_chunk, pack_chunk, j);
 }
 
-/* A slice: at most SLICE x SLICE outputs along at most SLICE_K of k. */
+/* A slice: at most SLICE rows along at most SLICE_K of k; at most SLICE columns where B is packed. */
 static void run_slice(const tp_gemm_problem *g, const tp_gemm_kernels *kernels, char *packed_a, char *packed_b)
 {
     tp_gemm_problem slice = *g;

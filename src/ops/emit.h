@@ -100,7 +100,7 @@ void tp_ints_join(tp_ints *l, const tp_ints *more);
 void tp_syms_join(tp_syms *l, const tp_syms *more);
 void tp_syms_join_ints(tp_syms *l, const tp_ints *more);
 tp_syms tp_syms_of(const tp_ints *l);
-void tp_ints_of(tp_ints *to, const tp_syms *l, bool *bad);                /* specialises */
+void tp_ints_of(tp_ints *to, const tp_syms *l, bool *bad);      /* specialises */
 int64_t tp_ints_at(const tp_ints *l, int64_t i, bool *bad);     /* negative from the end */
 tp_sym  tp_syms_at(const tp_syms *l, int64_t i, bool *bad);
 void tp_ints_slice(tp_ints *to, const tp_ints *l, int64_t low, int64_t high);

@@ -51,9 +51,10 @@ static bool infer(const tp_op *op, const tp_value *arg, tp_geometry *g)
 
 bool tp_resize_out(const tp_op *op, tp_tensor *out, int ndim, const int64_t *size)
 {
-    bool same = out->ndim == ndim && (!ndim || memcmp(out->size, size, (size_t)ndim * sizeof *size) == 0), fine = true;
-    bool silent = op->kind == TP_LIKE_FACTORY || op->kind == TP_LIKE_RANDOM;
-    if (!same && !silent && out->numel != 0 && tp_the_runtime.python.warn) {
+    if (out->ndim == ndim && (!ndim || memcmp(out->size, size, (size_t)ndim * sizeof *size) == 0))
+        return true;
+    bool silent = op->kind == TP_LIKE_FACTORY || op->kind == TP_LIKE_RANDOM, fine = true;
+    if (!silent && out->numel != 0 && tp_the_runtime.python.warn) {
         tp_text text = { 0 };
         tp_text_add(&text, "An output with one or more elements was resized since it had shape ");
         tp_text_add_sizes(&text, out->ndim, out->size);

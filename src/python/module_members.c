@@ -19,7 +19,7 @@ typedef struct owner {
 static bool owner_open(owner *o, PyObject *module)
 {
     o->module = module;
-    o->own = PyObject_GenericGetDict(module, NULL);
+    o->own = face.module_class ? PyObject_GenericGetDict(module, NULL) : NULL;
     bool ok = o->own != NULL;
     for (int i = 0; ok && i < FACE_MEMBER_DICTS; i++) {
         o->in[i] = PyDict_GetItemWithError(o->own, face.module_members[i]);
@@ -42,7 +42,7 @@ static bool has(PyObject *dict, PyObject *name)
 
 bool face_module_is_usual(PyTypeObject *type, PyObject *method)
 {
-    return _PyType_Lookup(type, method) == _PyType_Lookup(face.module_class, method);
+    return face.module_class && _PyType_Lookup(type, method) == _PyType_Lookup(face.module_class, method);
 }
 
 /* Members are found in the three dicts and nowhere else. */

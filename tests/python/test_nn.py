@@ -3,6 +3,8 @@ import copy
 import inspect
 import math
 import pickle
+import subprocess
+import sys
 from collections import OrderedDict
 
 import pytest
@@ -273,6 +275,13 @@ def test_whoever_calls_modules_is_asked():
     assert m.note == 1
     assert str(inspect.signature(m)) == "(*args, **kwargs)" and str(inspect.signature(m.add_module)) == "(name, module)"
     assert str(inspect.signature(nn.Module.__setattr__)) == "(self, /, name, value)"
+
+
+def test_helpers_before_there_are_modules():
+    code = ("import taper._C as C\nprint(C._module_lacks(C.Tensor, 'x'))\nfor call in (C._module_tensors, lambda x: C._module_train_children(x, True)):\n"
+            "    try: call(1)\n    except AttributeError as error: print(error)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["False", "'int' object has no attribute 'named_modules'", "'int' object has no attribute 'children'"]
 
 
 def test_members_before_init():
