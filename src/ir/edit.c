@@ -55,6 +55,7 @@ void tp_node_drop_args(tp_node *n)
 bool tp_node_set_args(tp_node *n, const tp_value *arg, uint32_t arg_count, uint32_t keyword_count)
 {
     uint32_t count = arg_count + 2 * keyword_count, old_count = n->arg_count + 2 * n->keyword_count;
+    tp_graph_edit(n->graph);
     tp_value *fresh = n->arg;
     if (count > old_count && !(fresh = tp_arena_take_array(&n->graph->arena, count, sizeof *fresh)))
         return tp_fail_memory();
@@ -119,6 +120,7 @@ bool tp_node_set_name(tp_node *n, const char *name)
     const char *kept = tp_text_map_keep(&n->graph->names.used, name, 1);
     if (!kept)
         return tp_fail_memory();
+    tp_graph_edit(n->graph);
     n->name = kept;
     return true;
 }
@@ -135,6 +137,7 @@ static void keep_handle(tp_handle **field, tp_handle *h)
 
 void tp_node_set_type(tp_node *n, tp_handle *type)
 {
+    tp_graph_edit(n->graph);
     keep_handle(&n->type, type);
 }
 
@@ -154,6 +157,7 @@ void tp_node_move_before(tp_node *at, tp_node *n)
 {
     if (at == n || at->prev == n)
         return;
+    tp_graph_edit(n->graph);
     unlink_node(n);
     tp_node_link(at, n);
 }
@@ -164,6 +168,7 @@ void tp_node_erase(tp_node *n)
     if (n->flags & TP_NODE_ERASED)
         return;
     tp_graph *g = n->graph;
+    tp_graph_edit(g);
     if (g->insert == n)
         g->insert = n->next;
     tp_node_each_input(n, drop_use, n);

@@ -242,6 +242,7 @@ tp_node *tp_node_new(tp_graph *g, tp_node_kind kind, tp_target target, const tp_
 {
     if (g->failed != TP_ERR_NONE)
         return NULL;
+    tp_graph_edit(g);
     const char *kept = name_for(g, target, name);
     tp_node *n = kept ? node_take(g) : NULL;
     if (!n)
@@ -261,6 +262,7 @@ tp_node *tp_node_new(tp_graph *g, tp_node_kind kind, tp_target target, const tp_
 
 void tp_node_set_target(tp_node *n, tp_target target)
 {
+    tp_graph_edit(n->graph);
     if (!target_keep(n->graph, &target)) {
         (void)tp_graph_fail(n->graph);
         return;

@@ -8,4 +8,14 @@ void *tp_graph_fail(tp_graph *g);               /* keeps the thread's error as t
 void  tp_node_link(tp_node *at, tp_node *n);    /* puts n, which is in no ring, before `at` */
 void  tp_node_drop_args(tp_node *n);            /* gives the arguments back; users are the caller's business */
 
+/* Before any change of order, targets, arguments, names or types. */
+static inline void tp_graph_edit(tp_graph *g)
+{
+    if (!g->before_edit)
+        return;
+    void (*tell)(tp_graph *g) = g->before_edit;
+    g->before_edit = NULL;
+    tell(g);
+}
+
 #endif

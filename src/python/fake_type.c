@@ -465,25 +465,52 @@ static PyObject *mode_keep(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* _known(tensor, static): its fake, if there is one, or if making one takes no more than its sizes: of a plain tensor without
- * history, when sizes are static. Else None. */
-static PyObject *mode_known(PyObject *self, PyObject *args)
+/* The tensor's fake, if there is one, or if making one takes no more than its sizes: of a plain tensor without history, when
+ * sizes are fixed. NULL without an error: neither. */
+static PyObject *known_of(mode_object *m, PyObject *real, bool fixed)
 {
-    mode_object *m = (mode_object *)self;
-    PyObject *real;
-    int fixed;
-    if (!PyArg_ParseTuple(args, "O!p", face.tensor_base, &real, &fixed))
-        return NULL;
     const tp_tensor *t = face_tensor(real);
-    if (tp_is_fake(t) && face_fake_mode(t) == self)
+    if (tp_is_fake(t) && face_fake_mode(t) == (PyObject *)m)
         return Py_NewRef(real);
     PyObject *fake = Py_XNewRef(fake_memo_get(&m->memo, real));
     if (fake || !fixed || Py_TYPE(real) != face.tensor || tp_requires_grad(t))
-        return fake ? fake : Py_NewRef(Py_None);
+        return fake;
     fake = fake_of(m, real, NULL);
     if (fake && !fake_memo_put(&m->memo, real, fake))
         Py_CLEAR(fake);
     return fake;
+}
+
+/* _known(tensor, static): its fake where known_of has one, else None. */
+static PyObject *mode_known(PyObject *self, PyObject *args)
+{
+    PyObject *real;
+    int fixed;
+    if (!PyArg_ParseTuple(args, "O!p", face.tensor_base, &real, &fixed))
+        return NULL;
+    PyObject *fake = known_of((mode_object *)self, real, fixed);
+    return fake || PyErr_Occurred() ? fake : Py_NewRef(Py_None);
+}
+
+/* _fakes(leaves): the list with each tensor's fake of fixed sizes in its place. */
+static PyObject *mode_fakes(PyObject *self, PyObject *leaves)
+{
+    if (!PyList_Check(leaves))
+        return PyErr_Format(PyExc_TypeError, "a list is needed");
+    PyObject *made = PyList_New(0);
+    for (Py_ssize_t i = 0; made && i < PyList_GET_SIZE(leaves); i++) {
+        PyObject *leaf = Py_NewRef(PyList_GET_ITEM(leaves, i)), *fake = leaf;
+        if (face_is_tensor(leaf)) {
+            fake = known_of((mode_object *)self, leaf, true);
+            if (!fake && !PyErr_Occurred())
+                fake = PyObject_CallMethod(self, "from_tensor", "O", leaf);
+            Py_DECREF(leaf);
+        }
+        if (!fake || PyList_Append(made, fake) < 0)
+            Py_CLEAR(made);
+        Py_XDECREF(fake);
+    }
+    return made;
 }
 
 static PyMethodDef mode_methods[] = {
@@ -491,6 +518,7 @@ static PyMethodDef mode_methods[] = {
     { "_fake", mode_fake, METH_VARARGS, NULL },
     { "_keep", mode_keep, METH_VARARGS, NULL },
     { "_known", mode_known, METH_VARARGS, NULL },
+    { "_fakes", mode_fakes, METH_O, NULL },
     { "__enter__", mode_enter, METH_NOARGS, NULL },
     { "__exit__", mode_exit, METH_VARARGS, NULL },
     { 0 },

@@ -18,6 +18,7 @@ typedef struct fx_graph {
     tp_graph *graph;            /* counted */
     tp_node  *after;            /* borrowed, may be NULL: new nodes go right behind this one */
     PyObject *kept;             /* counted list, may be NULL: nodes with attributes of their own */
+    PyObject *pending;          /* counted, may be NULL: whose write() is called before the graph changes */
     PyObject *dict, *weakrefs;
 } fx_graph;
 

@@ -58,8 +58,10 @@ static void graph_dealloc(PyObject *self)
         PyObject_ClearWeakRefs(self);
     Py_CLEAR(o->kept);
     Py_CLEAR(o->dict);
+    Py_CLEAR(o->pending);
     if (o->graph) {
         o->graph->wrapper = NULL;
+        o->graph->before_edit = NULL;
         tp_graph_unref(o->graph);
     }
     type->tp_free(self);
@@ -80,6 +82,7 @@ static int graph_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(o->kept);
     Py_VISIT(o->dict);
+    Py_VISIT(o->pending);
     if (!o->graph || atomic_load(&o->graph->refs) != 1)
         return 0;
     visiting v = { visit, arg };
@@ -90,7 +93,38 @@ static int graph_clear(PyObject *self)
 {
     Py_CLEAR(((fx_graph *)self)->kept);
     Py_CLEAR(((fx_graph *)self)->dict);
+    Py_CLEAR(((fx_graph *)self)->pending);
     return 0;
+}
+
+/* ---- text that waits ---- */
+
+/* What write() raises it keeps for whoever asks for the text; the edit goes on. */
+static void write_pending(tp_graph *g)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *type, *value, *trace, *pending = g->wrapper ? ((fx_graph *)g->wrapper)->pending : NULL;
+    PyErr_Fetch(&type, &value, &trace);
+    if (pending) {
+        ((fx_graph *)g->wrapper)->pending = NULL;
+        PyObject *done = PyObject_CallMethod(pending, "write", NULL);
+        if (!done)
+            PyErr_WriteUnraisable(pending);
+        Py_XDECREF(done);
+        Py_DECREF(pending);
+    }
+    PyErr_Restore(type, value, trace);
+    PyGILState_Release(state);
+}
+
+/* _before_edit(pending): its write() is called before the graph changes, once. */
+static PyObject *before_edit(PyObject *self, PyObject *pending)
+{
+    fx_graph *o = (fx_graph *)self;
+    write_pending(o->graph);
+    o->pending = Py_NewRef(pending);
+    o->graph->before_edit = write_pending;
+    Py_RETURN_NONE;
 }
 
 /* ---- arguments of calls ---- */
@@ -625,6 +659,7 @@ static PyObject *set_child(PyObject *self, PyObject *args)
 static PyMethodDef graph_methods[] = {
     { "_child", child, METH_O, NULL },
     { "_set_child", set_child, METH_VARARGS, NULL },
+    { "_before_edit", before_edit, METH_O, NULL },
     { "create_node", METHOD(create_node), FAST, NULL },
     { "call_function", METHOD(call_function), FAST, NULL },
     { "call_method", METHOD(call_method), FAST, NULL },

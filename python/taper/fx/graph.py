@@ -26,6 +26,32 @@ class PythonCode:
         return f"PythonCode({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
 
 
+class _WaitingCode(PythonCode):
+    """The code of a graph as it is now, written when somebody asks for it or the graph is about to change: most captured graphs are
+    read or run by C, and the text of a long one costs a tenth of its capture."""
+
+    def __init__(self, graph, root, names, own, trees):
+        self._job, self._raised, self._lineno_map, self._prologue_start = (graph, root, names, own, trees), None, None, 0
+        graph._before_edit(self)
+
+    def write(self):
+        if self._job is None:
+            return
+        (graph, root, names, own, trees), self._job = self._job, None
+        try:
+            self.src, self.globals = _C._fx_code(graph, root, names, False, False, False, own, trees), names
+        except Exception as error:
+            self._raised = error
+
+    def __getattr__(self, name):
+        if name not in ("src", "globals"):
+            raise AttributeError(name)
+        self.write()
+        if self._raised is not None:
+            raise self._raised
+        return self.__dict__[name]
+
+
 class _PyTreeInfo(typing.NamedTuple):
     orig_args: list
     in_spec: typing.Any
@@ -196,9 +222,7 @@ class Graph(_C._FxGraph):
                     expanded_def=False, record_func=False, additional_meta=None):
         if colored:
             raise NotImplementedError("python_code(colored=True) is not implemented in Taper yet")
-        names = _first_globals()
-        names.update(self._codegen.additional_globals())
-        own, trees = self._codegen._printing()
+        names, own, trees = self._printing()
         src = _C._fx_code(self, root_module, names, verbose, include_stride, include_device, own, trees)
         transform = self._codegen._body_transformer
         if transform is not None:
@@ -207,6 +231,19 @@ class Graph(_C._FxGraph):
             lines = "".join(transform(lines)).splitlines(keepends=True)
             src = head + colon + "".join("    " + line for line in lines) + "    "
         return PythonCode(src, names)
+
+    def _printing(self):
+        """The first global names, and what the generator has to say."""
+        names = _first_globals()
+        names.update(self._codegen.additional_globals())
+        return names, *self._codegen._printing()
+
+    def _code_when_asked(self, root_module):
+        """As python_code; it may be written later where nothing but C has to do with it."""
+        names, own, trees = self._printing()
+        if own is not None or self._codegen._body_transformer is not None or type(self).python_code is not Graph.python_code:
+            return self.python_code(root_module)
+        return _WaitingCode(self, root_module, names, own, trees)
 
     @contextlib.contextmanager
     def _restoring(self, before):

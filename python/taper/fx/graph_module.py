@@ -47,11 +47,11 @@ class _Forward:
     """A generated function, compiled when it is first looked at: most graphs are read or run as plans, and compiling costs more
     than all the rest of making one."""
 
-    def __init__(self, src, names):
-        self.src, self.names = src, names
+    def __init__(self, code):
+        self.code = code
 
     def __get__(self, module, cls):
-        function = _forward_from_src(self.src, self.names)
+        function = _forward_from_src(self.code.src, self.code.globals)
         for owner in cls.__mro__:
             if owner.__dict__.get("forward") is self:
                 owner.forward = function
@@ -238,23 +238,29 @@ class GraphModule(Module):
             raise AssertionError(f"Expected a Graph instance, but got {type(graph)}")
         self._graph = graph
         graph.owning_module = self
-        self.recompile()
+        self._take_code(graph._code_when_asked("self"))
+
+    @property
+    def _code(self):
+        return self.__dict__["_python_code"].src
 
     @property
     def code(self):
-        if not hasattr(self, "_code"):
+        if "_python_code" not in self.__dict__:
             raise RuntimeError("Code has not been generated! Please report a bug to PyTorch")
         return self._code
 
     def recompile(self):
         """Generates forward anew; to be called after the graph was changed."""
+        return self._take_code(self._graph.python_code(root_module="self"))
+
+    def _take_code(self, code):
         codegen = self._graph._codegen
         if isinstance(codegen, _PyTreeCodeGen):
             self._in_spec, self._out_spec = codegen.pytree_info.in_spec, codegen.pytree_info.out_spec
-        made = self._graph.python_code(root_module="self")
-        self._code = made.src
-        type(self).forward = _Forward(made.src, made.globals)
-        return made
+        self.__dict__["_python_code"] = code
+        type(self).forward = _Forward(code)
+        return code
 
     # ---- submodules ----
     def add_submodule(self, target, m):
@@ -345,8 +351,9 @@ class GraphModule(Module):
 
     # ---- copies ----
     def __reduce__(self):
-        left = ("_graph", "_tracer_cls", "_tracer_extras", "shape_env")      # the last is about this process
+        left = ("_graph", "_python_code", "_tracer_cls", "_tracer_extras", "shape_env")      # the last is about this process
         state = {name: value for name, value in self.__dict__.items() if name not in left}
+        state["_code"] = self._code
         names, codegen = self._graph.python_code("self").globals, self._graph._codegen
         trees = codegen if isinstance(codegen, _PyTreeCodeGen) else None
         info = {"trees": trees}
@@ -360,7 +367,7 @@ class GraphModule(Module):
     def __deepcopy__(self, memo):
         made = type(self).__new__(type(self))
         memo[id(self)] = made
-        state = {name: value for name, value in self.__dict__.items() if name != "_graph"}
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_graph", "_python_code")}
         made.__dict__.update(copy.deepcopy(state, memo))
         type(made).__name__ = "GraphModule"
         made.graph = copy.deepcopy(self._graph, memo)

@@ -63,7 +63,7 @@ def _prepared(leaves, tracing_mode, allow_non_fake_inputs):
     mode = FakeTensorMode(allow_fallback_kernels=True, allow_non_fake_inputs=allow_non_fake_inputs, shape_env=ShapeEnv(),
                           static_shapes=not symbolic)
     if not symbolic:
-        return [mode.from_tensor(leaf) if isinstance(leaf, _C.Tensor) else leaf for leaf in leaves], mode
+        return mode._fakes(leaves), mode
     prepared = []
     for i, leaf in enumerate(leaves):
         if isinstance(leaf, _C.Tensor):
