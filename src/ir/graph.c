@@ -65,7 +65,7 @@ tp_graph *tp_graph_new(void)
     tp_graph *g = memset(&block->graph, 0, sizeof block->graph);
     atomic_init(&g->refs, 1);
     tp_arena_lend(&g->arena, block->text, sizeof block->text);
-    g->names.used.arena = g->names.base.arena = &g->arena;
+    g->names.used.arena = g->names.stem.arena = &g->arena;
     g->slab = &g->first_slab;
     g->slab_room = 1;
     g->root.graph = g;
@@ -371,7 +371,7 @@ tp_graph *tp_graph_copy(const tp_graph *from)
     if (ok && from->env)
         g->env = tp_shape_env_ref(from->env);
     /* Names must come out the same, also those that a fresh namespace would have chosen otherwise. */
-    ok = ok && copy_children(g, from) && tp_text_map_copy(&g->names.used, &from->names.used) && tp_text_map_copy(&g->names.base, &from->names.base);
+    ok = ok && copy_children(g, from) && tp_names_copy(g, from);
     if (ok)
         tp_graph_each(from, n) {
             tp_node *copy = copy_node(g, n, map, tp_nameless);

@@ -90,8 +90,8 @@ struct tp_graph {
     uint32_t  live_count;           /* nodes in the ring */
     tp_arena  arena;
     struct tp_names {               /* the namespace, names.c; it never forgets a number */
-        tp_text_map used;           /* arena: name -> 1 */
-        tp_text_map base;           /* arena: stem -> last number given */
+        tp_text_map used;           /* arena: name -> 1; not those of a stem's run */
+        tp_text_map stem;           /* arena: stem -> its tp_stem */
     } names;
     tp_node **slab;                 /* &first_slab, or owned; each owned */
     tp_node  *first_slab;           /* most graphs have one */

@@ -7,6 +7,7 @@
 void *tp_graph_fail(tp_graph *g);               /* keeps the thread's error as the graph's first; NULL */
 void  tp_node_link(tp_node *at, tp_node *n);    /* puts n, which is in no ring, before `at` */
 void  tp_node_drop_args(tp_node *n);            /* gives the arguments back; users are the caller's business */
+TP_CHECK bool tp_names_copy(tp_graph *g, const tp_graph *from);    /* into a fresh graph */
 
 /* Before any change of order, targets, arguments, names or types. */
 static inline void tp_graph_edit(tp_graph *g)

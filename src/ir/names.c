@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "ir/graph.h"
+#include "ir/internal.h"
 
 /* Names that generated Python code could not use, or uses itself. Sorted. */
 static const char *const taken_words[] = {
@@ -74,6 +74,31 @@ static size_t number_at(const char *name, size_t length)
     return at < length && at > 0 && name[at - 1] == '_' ? at : length;
 }
 
+/* What a graph knows of the names that share a stem. The numbers from 1 to `run` are all taken: they stand here and in no map,
+ * since a graph of fifty thousand nodes has a dozen stems. */
+typedef struct tp_stem {
+    uint64_t last;              /* the next number comes after this one */
+    uint64_t run;
+} tp_stem;
+
+static tp_stem *stem_of(tp_graph *g, const char *stem, uint64_t first)
+{
+    uint64_t known;
+    if (tp_text_map_get(&g->names.stem, stem, &known))
+        return (tp_stem *)(uintptr_t)known;
+    tp_stem *made = tp_arena_take(&g->arena, sizeof *made);
+    if (!made || !tp_text_map_put(&g->names.stem, stem, (uintptr_t)made))
+        return NULL;
+    *made = (tp_stem){ .last = first };
+    return made;
+}
+
+static bool is_used(const tp_graph *g, const char *name)
+{
+    uint64_t any;
+    return tp_text_map_get(&g->names.used, name, &any);
+}
+
 const char *tp_graph_name(tp_graph *g, const char *wish)
 {
     char few[128], *name = few;
@@ -81,29 +106,51 @@ const char *tp_graph_name(tp_graph *g, const char *wish)
     if (room > sizeof few && !(name = tp_alloc(room)))
         return NULL;
     size_t length = make_legal(wish, name), at = number_at(name, length), stem_length = at < length ? at - 1 : length;
-    uint64_t number = at < length ? strtoull(name + at, NULL, 10) : 0, last = number, any;
+    uint64_t number = at < length ? strtoull(name + at, NULL, 10) : 0;
+    bool counts = at < length && name[at] != '0';       /* x_07 is no number of a run */
     char end = name[stem_length];
     name[stem_length] = 0;
-    (void)tp_text_map_get(&g->names.base, name, &last);
+    tp_stem *stem = stem_of(g, name, number);
     name[stem_length] = end;
-    bool taken = tp_text_map_get(&g->names.used, name, &any), ok = true;
-    if (!taken && at == length && is_word(name))        /* noted as used, so that it is not looked for again */
+    bool ok = stem, taken = ok && ((counts && number <= stem->run) || is_used(g, name));
+    if (ok && !taken && at == length && is_word(name))  /* noted as used, so that it is not looked for again */
         ok = taken = tp_text_map_put(&g->names.used, name, 1);
-    if (taken || at == length)
-        number = last;
-    for (; taken; taken = tp_text_map_get(&g->names.used, name, &any)) {
+    if (ok && (taken || at == length))
+        number = stem->last;
+    while (taken) {
         name[stem_length] = '_';
-        (void)tp_text_digits(name + stem_length + 1, ++number);
+        length = stem_length + 1 + tp_text_digits(name + stem_length + 1, ++number);
+        counts = true;
+        taken = number <= stem->run || is_used(g, name);
     }
     const char *kept = NULL;
-    if (ok && (kept = tp_text_map_keep(&g->names.used, name, 1))) {
-        name[stem_length] = 0;
-        if (!tp_text_map_put(&g->names.base, name, number))
-            kept = NULL;
+    if (ok && counts && number == stem->run + 1) {
+        if ((kept = tp_text_in(&g->arena, name, length)))
+            stem->run++;
+    } else if (ok) {
+        kept = tp_text_map_keep(&g->names.used, name, 1);
     }
+    if (kept)
+        stem->last = number;
     if (name != few)
         tp_free(name);
     return kept ? kept : tp_fail_memory();
+}
+
+bool tp_names_copy(tp_graph *g, const tp_graph *from)
+{
+    if (!tp_text_map_copy(&g->names.used, &from->names.used) || !tp_text_map_copy(&g->names.stem, &from->names.stem))
+        return false;
+    for (size_t i = 0; i < g->names.stem.room; i++) {
+        struct tp_text_slot *s = &g->names.stem.slot[i];
+        tp_stem *made = s->text ? tp_arena_take(&g->arena, sizeof *made) : NULL;
+        if (s->text && !made)
+            return false;
+        if (made)
+            *made = *(const tp_stem *)(uintptr_t)s->value;
+        s->value = (uintptr_t)made;
+    }
+    return true;
 }
 
 /* "__add__" is add; "addMM" is add_mm; capitals become small. */
