@@ -127,8 +127,12 @@ CASES ?= 3000
 fuzz-sym: build .venv-oracle/ready
 	TAPER_ORACLE=$(ORACLE_PY) TAPER_SYM_CASES=$(CASES) TAPER_SYM_FIRST=$(FIRST) $(PYTEST) tests/sym
 
-bench: build .venv-oracle/ready
+$(BUILD)/bench-guards: bench/guards.c build
+	cc -std=gnu17 -O2 -Isrc $< -o $@ -L$(BUILD)/src -ltaper -Wl,-rpath,$(CURDIR)/$(BUILD)/src
+
+bench: build .venv-oracle/ready $(BUILD)/bench-guards
 	$(RUN) bench/bench.py --torch $(ORACLE_PY)
+	$(BUILD)/bench-guards
 
 # Our products of matrices beside LIBXSMM's and oneDNN's.
 RIVALS := .venv-gemm
