@@ -6,6 +6,12 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 
+/* Keys are mostly looked up to hear that they are free, which takes dozens of steps when slots are 7/8 full. */
+static bool is_full(size_t count, size_t room)
+{
+    return (count + 1) * 8 > room * 5;
+}
+
 static size_t home(const tp_map *m, uint64_t key)
 {
     return tp_hash_word(key) & (m->room - 1);
@@ -48,7 +54,7 @@ static bool grow(tp_map *m)
 
 bool tp_map_put(tp_map *m, uint64_t key, uint64_t value)
 {
-    if ((m->count + 1) * 8 > m->room * 7 && !grow(m))
+    if (is_full(m->count, m->room) && !grow(m))
         return false;
     size_t i = find(m, key);
     m->count += !m->used[i];
@@ -131,8 +137,7 @@ static bool grow_text(tp_text_map *m)
 
 const char *tp_text_map_keep(tp_text_map *m, const char *text, uint64_t value)
 {
-    /* Names are mostly looked up to hear that they are free, which takes dozens of steps when slots are 7/8 full. */
-    if ((m->count + 1) * 8 > m->room * 5 && !grow_text(m))
+    if (is_full(m->count, m->room) && !grow_text(m))
         return NULL;
     uint64_t hash = tp_hash_text(text);
     struct tp_text_slot *s = &m->slot[find_text(m, text, hash)];

@@ -83,11 +83,21 @@ static bool drop_dead(fake_memo *m)
     return ok;
 }
 
+/* A weak reference without a callback refers to nothing that the collector could free, yet is tracked: two for each input of a capture were what
+ * made the collector look through all modules of the program. */
+static PyObject *reference_to(PyObject *o)
+{
+    PyObject *reference = PyWeakref_NewRef(o, NULL);
+    if (reference)
+        PyObject_GC_UnTrack(reference);
+    return reference;
+}
+
 bool fake_memo_put(fake_memo *m, PyObject *real, PyObject *fake)
 {
     if (m->rows.count >= FEW_ROWS && m->rows.count >= 2 * m->live && !drop_dead(m))
         return false;
-    fake_row row = { PyWeakref_NewRef(real, NULL), PyWeakref_NewRef(fake, NULL), face_tensor(real)->storage, 0 };
+    fake_row row = { reference_to(real), reference_to(fake), face_tensor(real)->storage, 0 };
     if (row.real && row.fake)
         return add(m, row);
     Py_XDECREF(row.real);
