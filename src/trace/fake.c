@@ -70,7 +70,7 @@ static tp_shape_env *env_of(int count, const tp_sym *word)
 static bool attach(tp_tensor *t, const tp_sym *size, const tp_sym *stride, tp_sym offset)
 {
     tp_shape_env *env = env_of(t->ndim, size);
-    if (!env && !(env = env_of(t->ndim, stride)))
+    if (!env && !(env = env_of(t->ndim, stride)) && !(env = env_of(1, &offset)))
         return true;
     expressions *e = tp_alloc(sizeof *e + 2 * t->ndim * sizeof *e->dims);
     if (!e)

@@ -81,13 +81,12 @@ static tp_value of_nothing(tp_scope *s, const tp_value *arg)
     return tp_rule_call(s, &tp_op_add_Tensor, 2, (tp_value[]){ zeros, sum });
 }
 
-/* Has it a size that is known to be 0? */
-static bool is_nothing(const tp_tensor *t)
+/* Has it no elements? What depends on data has some. */
+static bool is_nothing(const tp_tensor *t, bool *bad)
 {
-    for (int i = 0; i < t->ndim; i++)
-        if (tp_sym_same(tp_tensor_sym_size(t, i), tp_sym_int(0)))
-            return true;
-    return false;
+    bool nothing = false;
+    *bad = *bad || !tp_sym_guard_or(tp_sym_eq(tp_syms_numel(t), tp_sym_int(0)), false, &nothing);
+    return nothing;
 }
 
 /* (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa) */
@@ -96,7 +95,10 @@ TP_HOOK_D(tp_d_attention)
     tp_scope s = { 0 };
     const tp_tensor *q = arg[0].tensor, *k = arg[1].tensor, *v = arg[2].tensor;
     (void)op;
-    if (is_nothing(q) || is_nothing(k) || is_nothing(v))
+    bool nothing = is_nothing(q, &s.failed) || is_nothing(k, &s.failed) || is_nothing(v, &s.failed);
+    if (s.failed)
+        return tp_scope_end(&s);
+    if (nothing)
         return tp_rule_done(&s, of_nothing(&s, arg), result);
     tp_value mask = as_scores(&s, arg[3], q), made = tp_none();
     if (s.failed)
