@@ -6,10 +6,11 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 
-/* Keys are mostly looked up to hear that they are free, which takes dozens of steps when slots are 7/8 full. */
+/* Have `count` keys no place in it? Keys are mostly looked up to hear that they are free, which takes dozens of steps when slots are
+ * 7/8 full. */
 static bool is_full(size_t count, size_t room)
 {
-    return (count + 1) * 8 > room * 5;
+    return count * 8 > room * 5;
 }
 
 static size_t home(const tp_map *m, uint64_t key)
@@ -32,9 +33,13 @@ void tp_map_fini(tp_map *m)
     *m = (tp_map){ 0 };
 }
 
-static bool grow(tp_map *m)
+bool tp_map_reserve(tp_map *m, size_t count)
 {
-    tp_map wide = { .room = m->room ? m->room * 2 : 8, .count = m->count };
+    tp_map wide = { .room = m->room ? m->room : 8, .count = m->count };
+    while (is_full(m->count + count, wide.room))
+        wide.room *= 2;
+    if (wide.room == m->room)
+        return true;
     wide.slot = tp_alloc_array(wide.room, sizeof *wide.slot);
     wide.used = wide.slot ? tp_alloc_zero(wide.room) : NULL;
     if (!wide.used) {
@@ -54,7 +59,7 @@ static bool grow(tp_map *m)
 
 bool tp_map_put(tp_map *m, uint64_t key, uint64_t value)
 {
-    if (is_full(m->count, m->room) && !grow(m))
+    if (is_full(m->count + 1, m->room) && !tp_map_reserve(m, 1))
         return false;
     size_t i = find(m, key);
     m->count += !m->used[i];
@@ -137,7 +142,7 @@ static bool grow_text(tp_text_map *m)
 
 const char *tp_text_map_keep(tp_text_map *m, const char *text, uint64_t value)
 {
-    if (is_full(m->count, m->room) && !grow_text(m))
+    if (is_full(m->count + 1, m->room) && !grow_text(m))
         return NULL;
     uint64_t hash = tp_hash_text(text);
     struct tp_text_slot *s = &m->slot[find_text(m, text, hash)];

@@ -1,7 +1,7 @@
 /* map.h - open addressing from a 64-bit key to a 64-bit value, and an interning table of strings on top of it.
  *
  * Keys are words: pointers, ids, or hashes whose owner compares the rest. Linear probing over a power of two, at most
- * 7/8 full, deletion by shifting back, so no tombstones. Key 0 is a key like any other. */
+ * 5/8 full, deletion by shifting back, so no tombstones. Key 0 is a key like any other. */
 #ifndef TP_BASE_MAP_H
 #define TP_BASE_MAP_H
 
@@ -15,6 +15,7 @@ typedef struct tp_map {
 
 TP_API void tp_map_fini(tp_map *m);                     /* a zeroed struct is an empty map */
 TP_API TP_CHECK bool tp_map_put(tp_map *m, uint64_t key, uint64_t value);   /* replaces */
+TP_API TP_CHECK bool tp_map_reserve(tp_map *m, size_t count);               /* so many more keys need no memory */
 TP_API bool tp_map_get(const tp_map *m, uint64_t key, uint64_t *value);     /* false: absent; `value` untouched */
 TP_API bool tp_map_remove(tp_map *m, uint64_t key);                         /* false: was absent */
 

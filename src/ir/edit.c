@@ -70,6 +70,8 @@ bool tp_node_set_args(tp_node *n, const tp_value *arg, uint32_t arg_count, uint3
     if (ok) {
         tp_node_each_input(n, drop_use, n);
         tp_node_drop_args(n);
+        for (uint32_t i = 0; i < count; i++)
+            tp_graph_notice(n->graph, kept[i]);
         n->arg = fresh;
         if (count)
             memcpy(n->arg, kept, count * sizeof *kept);
@@ -105,6 +107,7 @@ void tp_node_set_fact(tp_node *n, tp_value fact)
 {
     tp_value old = n->fact;
     n->fact = tp_value_ref(fact);
+    tp_graph_notice(n->graph, fact);
     tp_value_unref(old);
 }
 
@@ -125,11 +128,13 @@ bool tp_node_set_name(tp_node *n, const char *name)
     return true;
 }
 
-static void keep_handle(tp_handle **field, tp_handle *h)
+static void keep_handle(tp_graph *g, tp_handle **field, tp_handle *h)
 {
     tp_handle *old = *field;
-    if (h)
+    if (h) {
+        g->has_handles = true;
         tp_count_up(&h->refs);
+    }
     *field = h;
     if (old)
         tp_value_unref((tp_value){ .tag = TP_HANDLE, .handle = old });
@@ -138,12 +143,12 @@ static void keep_handle(tp_handle **field, tp_handle *h)
 void tp_node_set_type(tp_node *n, tp_handle *type)
 {
     tp_graph_edit(n->graph);
-    keep_handle(&n->type, type);
+    keep_handle(n->graph, &n->type, type);
 }
 
 void tp_node_set_meta(tp_node *n, tp_handle *meta)
 {
-    keep_handle(&n->meta, meta);
+    keep_handle(n->graph, &n->meta, meta);
 }
 
 /* ---- order ---- */

@@ -222,8 +222,10 @@ static bool target_keep(tp_graph *g, tp_target *t)
 {
     if (t->kind == TP_TARGET_NAME)
         return (t->name = tp_text_in(&g->arena, t->name, strlen(t->name)));
-    if (t->kind == TP_TARGET_HANDLE)
+    if (t->kind == TP_TARGET_HANDLE) {
+        g->has_handles = true;
         tp_count_up(&t->handle->refs);
+    }
     return true;
 }
 
@@ -325,12 +327,10 @@ static tp_node *copy_node(tp_graph *g, const tp_node *n, tp_node **map, const ch
     if (!copy)
         return NULL;
     copy->flags = n->flags;
-    copy->fact = tp_value_ref(n->fact);
+    tp_node_set_fact(copy, n->fact);
     copy->origin = n->origin ? tp_origin_ref(n->origin) : NULL;
-    if ((copy->type = n->type))
-        tp_count_up(&n->type->refs);
-    if ((copy->meta = n->meta))
-        tp_count_up(&n->meta->refs);
+    tp_node_set_type(copy, n->type);
+    tp_node_set_meta(copy, n->meta);
     return map[n->id] = copy;
 }
 
@@ -473,10 +473,21 @@ static int each_handle_of(tp_value v, int (*visit)(tp_handle *h, void *data), vo
     return stop;
 }
 
+static int found(tp_handle *h, void *data)
+{
+    (void)h, (void)data;
+    return 1;
+}
+
+void tp_graph_notice(tp_graph *g, tp_value v)
+{
+    g->has_handles = g->has_handles || each_handle_of(v, found, NULL);
+}
+
 int tp_graph_each_handle(const tp_graph *g, int (*visit)(tp_handle *h, void *data), void *data)
 {
     int stop = 0;
-    for (uint32_t s = 0; s < g->slab_count; s++) {
+    for (uint32_t s = 0; g->has_handles && s < g->slab_count; s++) {
         uint32_t used = s + 1 < g->slab_count ? slab_size(s) : g->slab_used;
         for (uint32_t i = 0; i < used && !stop; i++) {
             const tp_node *n = &g->slab[s][i];

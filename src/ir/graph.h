@@ -102,6 +102,7 @@ struct tp_graph {
     char     *failure;              /* arena, may be NULL */
     struct tp_shape_env *env;       /* counted, may be NULL: where the symbols of the facts live */
     void     *wrapper;              /* borrowed by python/ */
+    bool      has_handles;          /* or had one: in an argument, target, fact, type or meta */
     void    (*before_edit)(tp_graph *g);        /* may be NULL: called once, before the first change of what the graph's code would say */
 };
 

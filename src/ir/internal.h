@@ -9,6 +9,9 @@ void  tp_node_link(tp_node *at, tp_node *n);    /* puts n, which is in no ring, 
 void  tp_node_drop_args(tp_node *n);            /* gives the arguments back; users are the caller's business */
 TP_CHECK bool tp_names_copy(tp_graph *g, const tp_graph *from);    /* into a fresh graph */
 
+/* Whatever may have a handle comes in through here, so that the collector need not look through graphs that have none. */
+void tp_graph_notice(tp_graph *g, tp_value v);
+
 /* Before any change of order, targets, arguments, names or types. */
 static inline void tp_graph_edit(tp_graph *g)
 {

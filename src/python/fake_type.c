@@ -409,8 +409,9 @@ static PyObject *mode_exit(PyObject *self, PyObject *args)
     if (!m->depth || tp_self.fake != &m->entered[m->depth - 1])
         return PyErr_Format(PyExc_RuntimeError, "this FakeTensorMode is not the innermost one that was entered");
     tp_fake_leave(&m->entered[--m->depth]);
+    bool ok = m->depth || fake_memo_let_go(&m->memo);
     Py_DECREF(self);
-    Py_RETURN_NONE;
+    return ok ? Py_NewRef(Py_None) : NULL;
 }
 
 static bool read_sizes(PyObject *sizes, int ndim, tp_sym *out)
@@ -460,14 +461,14 @@ static PyObject *mode_fake(PyObject *self, PyObject *args)
 static PyObject *mode_keep(PyObject *self, PyObject *args)
 {
     PyObject *real, *fake;
-    if (!PyArg_ParseTuple(args, "O!O!", face.tensor_base, &real, face.tensor_base, &fake) || !fake_memo_put(&((mode_object *)self)->memo, real, fake))
+    if (!PyArg_ParseTuple(args, "O!O!", face.tensor_base, &real, face.tensor_base, &fake) || !fake_memo_put(&((mode_object *)self)->memo, real, fake, false))
         return NULL;
     Py_RETURN_NONE;
 }
 
 /* The tensor's fake, if there is one, or if making one takes no more than its sizes: of a plain tensor without history, when
- * sizes are fixed. NULL without an error: neither. */
-static PyObject *known_of(mode_object *m, PyObject *real, bool fixed)
+ * sizes are fixed; such a one may be held until the mode is left. NULL without an error: neither. */
+static PyObject *known_of(mode_object *m, PyObject *real, bool fixed, bool held)
 {
     const tp_tensor *t = face_tensor(real);
     if (tp_is_fake(t) && face_fake_mode(t) == (PyObject *)m)
@@ -476,7 +477,7 @@ static PyObject *known_of(mode_object *m, PyObject *real, bool fixed)
     if (fake || !fixed || Py_TYPE(real) != face.tensor || tp_requires_grad(t))
         return fake;
     fake = fake_of(m, real, NULL);
-    if (fake && !fake_memo_put(&m->memo, real, fake))
+    if (fake && !fake_memo_put(&m->memo, real, fake, held))
         Py_CLEAR(fake);
     return fake;
 }
@@ -488,20 +489,23 @@ static PyObject *mode_known(PyObject *self, PyObject *args)
     int fixed;
     if (!PyArg_ParseTuple(args, "O!p", face.tensor_base, &real, &fixed))
         return NULL;
-    PyObject *fake = known_of((mode_object *)self, real, fixed);
+    PyObject *fake = known_of((mode_object *)self, real, fixed, false);
     return fake || PyErr_Occurred() ? fake : Py_NewRef(Py_None);
 }
 
-/* _fakes(leaves): the list with each tensor's fake of fixed sizes in its place. */
+/* _fakes(leaves): the list with each tensor's fake of fixed sizes in its place, for who enters the mode next and leaves it again. */
 static PyObject *mode_fakes(PyObject *self, PyObject *leaves)
 {
+    mode_object *m = (mode_object *)self;
     if (!PyList_Check(leaves))
         return PyErr_Format(PyExc_TypeError, "a list is needed");
+    if (!fake_memo_reserve(&m->memo, (size_t)PyList_GET_SIZE(leaves)))
+        return NULL;
     PyObject *made = PyList_New(0);
     for (Py_ssize_t i = 0; made && i < PyList_GET_SIZE(leaves); i++) {
         PyObject *leaf = Py_NewRef(PyList_GET_ITEM(leaves, i)), *fake = leaf;
         if (face_is_tensor(leaf)) {
-            fake = known_of((mode_object *)self, leaf, true);
+            fake = known_of(m, leaf, true, true);
             if (!fake && !PyErr_Occurred())
                 fake = PyObject_CallMethod(self, "from_tensor", "O", leaf);
             Py_DECREF(leaf);
@@ -510,6 +514,8 @@ static PyObject *mode_fakes(PyObject *self, PyObject *leaves)
             Py_CLEAR(made);
         Py_XDECREF(fake);
     }
+    if (!made)
+        (void)fake_memo_let_go(&m->memo);
     return made;
 }
 

@@ -81,7 +81,7 @@ bool tp_record_fact(tp_value v, tp_value *out)
 {
     *out = tp_none();
     if (v.tag == TP_TENSOR) {
-        tp_tensor *fake = tp_fake_of(v.tensor);
+        tp_tensor *fake = tp_fake_beside(v.tensor, tp_fake_mode_of(v.tensor) ? v.tensor : NULL);     /* views and their base share in facts too */
         *out = tp_of_tensor(fake);
         return fake != NULL;
     }
