@@ -36,7 +36,7 @@ typedef struct word_object { PyObject_HEAD int word; } word_object;     /* layou
 
 enum { LAYOUT_STRIDED, LAYOUT_SPARSE_COO, LAYOUT_SPARSE_CSR, LAYOUT_SPARSE_CSC, LAYOUT_SPARSE_BSR, LAYOUT_SPARSE_BSC,
        LAYOUT_MKLDNN, LAYOUT_JAGGED, LAYOUT_COUNT };
-enum { FORMAT_COUNT = 4, MOST_FREE_WRAPPERS = 64, MOST_FREE_SIZES = 64 };
+enum { FORMAT_COUNT = 4, MOST_FREE_WRAPPERS = 4096, MOST_FREE_SIZES = 64 };
 
 /* Modes of a thread; tp_self.modes points here while a stack is not empty or functions are disabled. */
 typedef struct face_modes {

@@ -55,7 +55,7 @@ static bool is_parameter(void *context, const tp_tensor *t)
 
 static tp_origin *origin(void *context)
 {
-    return user_stack_origin(&((tracing *)context)->lines);
+    return user_stack_shared_origin(&((tracing *)context)->lines);
 }
 
 /* ---- inputs ---- */

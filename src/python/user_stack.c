@@ -20,16 +20,18 @@ void user_stack_fini(user_stack *s)
 {
     Py_CLEAR(s->getline);
     Py_CLEAR(s->codes);
-    for (size_t i = 0; i < s->texts.count; i++)
-        tp_value_unref(s->texts.item[i]);
-    tp_array_fini(&s->texts);
+    for (size_t i = 0; i < s->chains.count; i++) {
+        tp_value_unref(s->chains.item[i].text);
+        tp_origin_unref(s->chains.item[i].origin);
+    }
+    tp_array_fini(&s->chains);
     tp_map_fini(&s->known);
 }
 
 /* ---- which frames ---- */
 static bool is_forward(PyCodeObject *code)
 {
-    return PyUnicode_CompareWithASCIIString(code->co_name, "forward") == 0;
+    return PyUnicode_GET_LENGTH(code->co_name) == 7 && PyUnicode_CompareWithASCIIString(code->co_name, "forward") == 0;
 }
 
 bool face_is_user_frame(PyFrameObject *f, PyCodeObject *code)
@@ -105,35 +107,46 @@ static tp_value chain_text(user_stack *s, const place *at, int count)
     return string;
 }
 
-/* Borrowed; none where no frame is the user's, or no text could be made. */
-static tp_value text_now(user_stack *s)
+/* Borrowed until the next one; NULL where no frame is the user's, or no text could be made. */
+static struct chain *chain_now(user_stack *s)
 {
     place at[MOST_FRAMES];
     uint64_t hash, index;
-    tp_value text = tp_none();
     int count = walk(s, at, &hash);
-    if (tp_map_get(&s->known, hash, &index)) {
-        text = s->texts.item[index];
-    } else if (count) {
-        text = chain_text(s, at, count);
-        if (!tp_array_push(&s->texts, text)) {
-            tp_value_unref(text);
-            text = tp_none();
-        } else if (!tp_map_put(&s->known, hash, s->texts.count - 1)) {
+    bool known = tp_map_get(&s->known, hash, &index);
+    if (!known && count) {
+        struct chain made = { .text = chain_text(s, at, count) };
+        index = s->chains.count;
+        known = tp_array_push(&s->chains, made);
+        if (!known)
+            tp_value_unref(made.text);
+        else if (!tp_map_put(&s->known, hash, index))
             tp_error_clear();       /* it will be made again */
-        }
     }
     for (int i = 0; i < count; i++)
         Py_DECREF(at[i].code);
-    return text;
+    return known && s->chains.item[index].text.tag == TP_STRING ? &s->chains.item[index] : NULL;
+}
+
+static tp_origin *origin_of(const struct chain *c)
+{
+    tp_origin *o = tp_origin_new();
+    if (o && c)
+        o->stack_trace = tp_value_ref(c->text).string;
+    tp_error_clear();
+    return o;
 }
 
 tp_origin *user_stack_origin(user_stack *s)
 {
-    tp_value text = text_now(s);
-    tp_origin *o = tp_origin_new();
-    if (o && text.tag == TP_STRING)
-        o->stack_trace = tp_value_ref(text).string;
+    return origin_of(chain_now(s));
+}
+
+tp_origin *user_stack_shared_origin(user_stack *s)
+{
+    struct chain *c = chain_now(s);
+    if (c && !c->origin)
+        c->origin = origin_of(c);
     tp_error_clear();
-    return o;
+    return c && c->origin ? tp_origin_ref(c->origin) : NULL;
 }

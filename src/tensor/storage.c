@@ -12,7 +12,7 @@
 static_assert(sizeof(tp_storage) == 64, "small data is aligned as the struct is");
 
 /* Headers alone come from malloc: a trace makes tens of thousands, and aligned pieces would leave holes between them. */
-enum { WHOLE = 1, HEADER = 6, MOST_FREE = 64, WHOLE_BYTES = sizeof(tp_storage) + TP_SMALL_BYTES };
+enum { WHOLE = 1, HEADER = 6, MOST_FREE = 4096, WHOLE_BYTES = sizeof(tp_storage) + TP_SMALL_BYTES };
 
 static tp_storage *fresh(int list)
 {

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 
-enum { FREE_SLOT = 0, MOST_FREE = 64 };
+enum { FREE_SLOT = 0, MOST_FREE = 4096 };
 
 /* ---- the struct itself ---- */
 static tp_tensor *fresh(void)
