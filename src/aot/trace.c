@@ -45,7 +45,7 @@ static bool add_inputs(tracing *t)
     }
     for (uint32_t i = 0; f->training && i < f->tangent_count; i++) {
         snprintf(name, sizeof name, "tangents_%u", i + 1);
-        if (!tp_record_input(t->recorder, name, tp_of_tensor(f->tangent_like[i])))
+        if (!tp_record_tangent(t->recorder, name, f->tangent_like[i]))
             return building_failed(t);
     }
     return true;

@@ -37,7 +37,8 @@ tp_node *tp_record_node_of(const tp_recorder *r, const tp_tensor *t)
     return tp_map_get(&r->node_of, (uint64_t)(uintptr_t)t, &node) ? (tp_node *)(uintptr_t)node : NULL;
 }
 
-bool tp_record_track(tp_recorder *r, tp_tensor *t, tp_node *n)
+/* The tensor is what this node yields; where its sizes are read is another matter. */
+static bool follow(tp_recorder *r, tp_tensor *t, tp_node *n)
 {
     uint64_t known;
     if (!n)
@@ -51,7 +52,12 @@ bool tp_record_track(tp_recorder *r, tp_tensor *t, tp_node *n)
     } else if (!tp_map_put(&r->node_of, (uint64_t)(uintptr_t)t, (uint64_t)(uintptr_t)n)) {
         return false;
     }
-    return tp_sizes_note(&r->sizes, t, n);
+    return true;
+}
+
+bool tp_record_track(tp_recorder *r, tp_tensor *t, tp_node *n)
+{
+    return follow(r, t, n) && tp_sizes_note(&r->sizes, t, n);
 }
 
 static bool holds_value(const tp_recorder *r, tp_value v)
@@ -477,13 +483,25 @@ tp_graph *tp_recorder_graph(const tp_recorder *r)
     return r->graph;
 }
 
-tp_node *tp_record_input(tp_recorder *r, const char *name, tp_value v)
+static tp_node *placeholder(tp_recorder *r, const char *name, tp_value v)
 {
     tp_node *n = tp_graph_placeholder(r->graph, name);
     if (!n)
         return NULL;
     tp_node_set_target(n, tp_target_name(n->name));         /* leaves of one argument share a wish, not a name */
-    if (!describe(r, n, v))
+    return describe(r, n, v) ? n : NULL;
+}
+
+tp_node *tp_record_tangent(tp_recorder *r, const char *name, tp_tensor *t)
+{
+    tp_node *n = placeholder(r, name, tp_of_tensor(t));
+    return n && follow(r, t, n) ? n : NULL;
+}
+
+tp_node *tp_record_input(tp_recorder *r, const char *name, tp_value v)
+{
+    tp_node *n = placeholder(r, name, v);
+    if (!n)
         return NULL;
     if (v.tag == TP_TENSOR && !tp_record_track(r, v.tensor, n))
         return NULL;
