@@ -20,7 +20,10 @@ static tp_tensor *without_history(const tp_tensor *t)
     tp_self.saving = true;
     bool ok = tp_call_below(TP_LAYER_GRAD, &tp_op_detach, arg, &bare);
     tp_self.saving = outer;
-    return ok ? bare.tensor : NULL;
+    if (!ok || tp_count_with(bare.tensor, t))
+        return ok ? bare.tensor : NULL;
+    tp_value_unref(bare);
+    return NULL;
 }
 
 static bool pack(tp_saved *s, tp_tensor *t, tp_saved_hooks *hooks)

@@ -214,6 +214,14 @@ double tp_as_double(tp_value v)
 
 int64_t tp_as_int(tp_value v)
 {
+    int64_t hint;
+    if (v.tag == TP_SYM && tp_sym_hint((tp_sym){ v.sym }, &hint) && !tp_sym_guard_int((tp_sym){ v.sym }, &hint))
+        tp_error_clear();           /* out of memory: as good as no guard was before there were any */
+    return tp_hint_of(v);
+}
+
+int64_t tp_hint_of(tp_value v)
+{
     return v.tag == TP_BOOL ? v.b : v.tag == TP_SYM ? hint_of(v) : v.i;
 }
 
@@ -222,12 +230,12 @@ bool tp_as_bool(tp_value v)
     return v.tag == TP_BOOL ? v.b : v.tag == TP_FLOAT ? v.f != 0 : v.tag != TP_NONE && v.i != 0;
 }
 
-int tp_as_ints(tp_value v, int64_t *out, int room, int want)
+static int read_ints(tp_value v, int64_t *out, int room, int want, int64_t (*read)(tp_value v))
 {
     if (v.tag == TP_INT || v.tag == TP_SYM || v.tag == TP_BOOL) {
         int n = want > 0 ? want : 1;
         for (int i = 0; i < n && i < room; i++)
-            out[i] = tp_as_int(v);
+            out[i] = read(v);
         return n;
     }
     int n = (int)tp_length(v);
@@ -236,13 +244,23 @@ int tp_as_ints(tp_value v, int64_t *out, int room, int want)
         return -1;
     }
     for (int i = 0; i < n; i++)
-        out[i] = tp_as_int(v.list->item[i]);
+        out[i] = read(v.list->item[i]);
     if (n == 1 && want > 1) {
         for (int i = 1; i < want; i++)
             out[i] = out[0];
         n = want;
     }
     return n;
+}
+
+int tp_as_ints(tp_value v, int64_t *out, int room, int want)
+{
+    return read_ints(v, out, room, want, tp_as_int);
+}
+
+int tp_hints_of(tp_value v, int64_t *out, int room, int want)
+{
+    return read_ints(v, out, room, want, tp_hint_of);
 }
 
 bool tp_value_equal(tp_value a, tp_value b)

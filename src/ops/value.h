@@ -112,10 +112,12 @@ static inline tp_tensor *tp_as_tensor(tp_value v) { return v.tag == TP_TENSOR ? 
 static inline uint32_t tp_length(tp_value v) { return v.tag == TP_LIST || v.tag == TP_TUPLE ? v.list->count : 0; }
 TP_API tp_scalar tp_as_scalar(tp_value v);          /* of a number (not SYM) */
 TP_API double    tp_as_double(tp_value v);
-TP_API int64_t   tp_as_int(tp_value v);             /* of BOOL or INT; a SYM gives its hint */
+TP_API int64_t   tp_as_int(tp_value v);             /* of BOOL or INT; a SYM is guarded to be its hint: who reads it keeps the number */
+TP_API int64_t   tp_hint_of(tp_value v);            /* the same for checks alone, which keep nothing: no guard */
 TP_API bool      tp_as_bool(tp_value v);
 /* Reads a list of integers; a single integer is broadcast to `want` items when want > 0. Gives the count, -1: an error. */
 TP_API int tp_as_ints(tp_value v, int64_t *out, int room, int want);
+TP_API int tp_hints_of(tp_value v, int64_t *out, int room, int want);      /* the same by tp_hint_of */
 TP_API bool tp_value_equal(tp_value a, tp_value b); /* the same value; tensors by identity */
 TP_API uint64_t tp_value_hash(tp_value v);
 TP_API void tp_value_print(tp_value v, tp_text *out);   /* as Python's repr would show it in graph text */

@@ -32,6 +32,14 @@ tp_sym tp_sym_to_float_in(tp_shape_env *env, tp_sym a)
     return tp_sym_type_of(a) == TP_SYM_FLOAT ? a : tp_sym_make(KIND_to_float, TP_SYM_FLOAT, &a, 1);
 }
 
+bool tp_sym_is_number(tp_sym x, double *value)
+{
+    bool is = sym_is_kind(x, KIND_number);
+    if (is)
+        *value = number_of(x);
+    return is;
+}
+
 tp_sym tp_sym_to_float(tp_sym a)
 {
     if (tp_sym_is_int(a) || tp_sym_is_bool(a))

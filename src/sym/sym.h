@@ -196,6 +196,7 @@ TP_API tp_sym tp_sym_abs(tp_sym a);
 
 /* Floats, as far as `.item()` and true division need them. */
 TP_API tp_sym tp_sym_float(tp_shape_env *env, double value);
+TP_API bool tp_sym_is_number(tp_sym x, double *value);  /* a float without symbols */
 TP_API tp_sym tp_sym_to_float(tp_sym a);                /* ToFloat(a); a float is returned as it is */
 TP_API tp_sym tp_sym_truediv(tp_sym a, tp_sym b);       /* at least one operand is a node */
 /* A float to an integer: rounded to zero, down, up, to the nearest (ties to even). An integer is returned as it is. */

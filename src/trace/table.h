@@ -68,7 +68,7 @@ bool tp_table_grown(const tp_table_symbols *s, const tp_sample_style *style, int
 
 typedef void tp_table_check(tp_tally *t, const tp_sample_style *style);
 tp_table_check tp_check_fake, tp_check_symbolic, tp_check_gradient, tp_check_vmap, tp_check_recorded, tp_check_functionalised;
-tp_table_check tp_check_recorded_elsewhere, tp_check_functionalised_elsewhere;     /* graphs on expressions, run at other sizes */
+tp_table_check tp_check_recorded_elsewhere, tp_check_functionalised_elsewhere, tp_check_gradient_elsewhere;    /* graphs on expressions, run at other sizes */
 tp_table_check tp_check_backward;       /* runs backward and compares with in place, without differences */
 tp_table_check tp_check_tangent, tp_check_forward;      /* the same of forward mode */
 

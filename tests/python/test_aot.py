@@ -9,6 +9,7 @@ from taper._functorch.aot_autograd import (aot_export_joint_simple, aot_export_m
                                            get_aot_compilation_context, make_boxed_compiler, make_boxed_func)
 from taper._functorch.compilers import nop
 from taper._functorch.partitioners import default_partition
+from taper.fx.experimental.proxy_tensor import make_fx
 from taper.testing._internal.two_tensor import TwoTensor
 from taper.utils._pytree import tree_leaves
 
@@ -593,3 +594,24 @@ def test_capture_makes_no_meta(monkeypatch):
     assert weights[0].grad.tolist() == [[2, 2], [2, 2]]
     assert not printed
     assert metas() <= before                    # less: what earlier tests left may go meanwhile
+
+
+def test_forward_reads_no_size_of_a_tangent():
+    """The size of a chunk is a compound one, which the gradient that comes in has as a whole."""
+    graphs = []
+    x = torch.randn(6, 4, requires_grad=True)
+    compiled = aot_function(lambda x: torch.chunk(x, 2)[0] * 2, lambda gm, _: graphs.append(gm) or gm, dynamic=True)
+    compiled(x).sum().backward()
+    assert [node.name for node in graphs[0].graph.nodes if node.op == "placeholder"] == ["primals_1"]
+    assert x.grad.equal(torch.tensor([2.0] * 3 + [0.0] * 3)[:, None].expand(6, 4))
+    zeros = next(node for node in graphs[1].graph.nodes if "zeros" in node.name)
+    assert not any(isinstance(size, int) for size in zeros.args[0])
+
+
+@pytest.mark.parametrize("reduce", ["var", "std", "prod"])
+def test_gradients_of_symbolic_sizes_hold_at_others(reduce):
+    def gradient(x):
+        return torch.autograd.grad(getattr(x, reduce)(1).sum(), x)[0]
+    graph = make_fx(gradient, tracing_mode="symbolic")(torch.randn(3, 4, requires_grad=True))
+    other = torch.randn(5, 7, requires_grad=True)
+    assert torch.allclose(graph(other), gradient(other))

@@ -99,3 +99,11 @@ def test_the_decorator_makes_a_test_of_each():
     for name in names:
         getattr(scope["TestOpsCPU"](name), name)()
     assert len(seen) == 4 and all(row[2] for row in seen)
+
+
+def test_ops_that_take_functions_have_samples():
+    from taper.testing._internal.hop_db import hop_db
+    for info in hop_db:
+        for sample in info.sample_inputs("cpu", torch.float32, requires_grad=info.supports_autograd):
+            out = torch.utils._pytree.tree_leaves(info(sample.input, *sample.args, **sample.kwargs))
+            assert any(t.requires_grad for t in out) == info.supports_autograd, info.full_name

@@ -25,7 +25,7 @@ static void cross(tp_text *out, int n, const int64_t *size)
 
 static bool check_list(const char *name, tp_value v, int n, int64_t *out)
 {
-    int count = tp_as_ints(v, out, TP_MAX_DIMS, n);
+    int count = tp_hints_of(v, out, TP_MAX_DIMS, n);
     for (int i = 0; i < count; i++)
         if (!tp_check_representable(tp_scalar_int(out[i]), TP_i32))     /* sizes and places computed from them must not wrap */
             return false;

@@ -142,8 +142,8 @@ static tp_value real_length(tp_scope *scope, tp_value x, int64_t dim, tp_value n
         return tp_none();
     if (n.tag == TP_NONE || (n.tag == TP_INT && n.i == -1))
         n = tp_of_sym(tp_sym_mul(tp_sym_sub(tp_tensor_sym_size(x.tensor, (int)dim), tp_sym_int(1)), tp_sym_int(2)));
-    if (tp_as_int(n) < 1) {
-        (void)tp_fail(TP_ERR_RUNTIME, "Invalid number of data points (%lld) specified", LL(tp_as_int(n)));
+    if (tp_hint_of(n) < 1) {
+        (void)tp_fail(TP_ERR_RUNTIME, "Invalid number of data points (%lld) specified", LL(tp_hint_of(n)));
         scope->failed = true;
     }
     return n;

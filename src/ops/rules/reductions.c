@@ -26,14 +26,15 @@ static tp_value restored_by_view(tp_scope *scope, tp_value g, const tp_tensor *s
     return tp_rule_call(scope, &tp_op_view, 2, (tp_value[]){ g, tp_scope_list(scope, self->ndim, size) });
 }
 
-static int64_t count_of(const tp_tensor *self, tp_value dims)
+static tp_sym count_of(const tp_tensor *self, tp_value dims)
 {
-    int64_t dim[TP_MAX_DIMS], count = 1;
+    int64_t dim[TP_MAX_DIMS];
     int n = dims.tag == TP_NONE ? 0 : tp_as_ints(dims, dim, TP_MAX_DIMS, 0);
     if (n == 0)
-        return self->numel;
-    for (int i = 0; i < n; i++)
-        count *= self->ndim ? self->size[dim[i] < 0 ? dim[i] + self->ndim : dim[i]] : 1;
+        return tp_syms_numel(self);
+    tp_sym count = tp_sym_int(1);
+    for (int i = 0; i < n && self->ndim; i++)
+        count = tp_sym_mul(count, tp_tensor_sym_size(self, (int)(dim[i] < 0 ? dim[i] + self->ndim : dim[i])));
     return count;
 }
 
@@ -118,17 +119,16 @@ tp_value tp_product_of_others(tp_scope *scope, tp_value x, int64_t dim)
     const tp_tensor *t = tp_as_tensor(x);
     if (!t)
         return tp_none();
-    int64_t n = t->size[dim];
-    tp_value size[TP_MAX_DIMS];
-    if (!n)
+    tp_syms size = tp_syms_sizes(t);
+    tp_sym n = size.item[dim];
+    if (tp_guard(tp_sym_eq(n, tp_sym_int(0)), &scope->failed) || scope->failed)
         return x;
-    for (int i = 0; i < t->ndim; i++)
-        size[i] = tp_int(i == dim ? 1 : t->size[i]);
+    size.item[dim] = tp_sym_int(1);
     tp_value at = tp_int(dim), flipped = tp_scope_list(scope, 1, &at);
-    tp_value ones = RUN(ones, tp_scope_list(scope, t->ndim, size), tp_of_dtype((tp_dtype)t->dtype), (tp_value){ .tag = TP_LAYOUT }, tp_of_device(t->device));
-    tp_value ahead[2] = { ones, RUN(slice_Tensor, x, at, tp_int(0), tp_int(n - 1), tp_int(1)) };
+    tp_value ones = RUN(ones, tp_scope_syms(scope, &size), tp_of_dtype((tp_dtype)t->dtype), (tp_value){ .tag = TP_LAYOUT }, tp_of_device(t->device));
+    tp_value ahead[2] = { ones, RUN(slice_Tensor, x, at, tp_int(0), tp_of_sym(tp_sym_sub(n, tp_sym_int(1))), tp_int(1)) };
     tp_value before = RUN(cumprod, RUN(cat, tp_scope_list(scope, 2, ahead), at), at);
-    tp_value behind[2] = { ones, RUN(flip, RUN(slice_Tensor, x, at, tp_int(1), tp_int(n), tp_int(1)), flipped) };
+    tp_value behind[2] = { ones, RUN(flip, RUN(slice_Tensor, x, at, tp_int(1), tp_of_sym(n), tp_int(1)), flipped) };
     tp_value after = RUN(flip, RUN(cumprod, RUN(cat, tp_scope_list(scope, 2, behind), at), at), flipped);
     return RUN(mul_Tensor, before, after);
 }
@@ -167,16 +167,29 @@ TP_HOOK_D(tp_d_prod_dim_backward)
 
 /* ---- variance ---- */
 
+/* 2 over the number of free elements. */
+static tp_value per_free_element(tp_scope *scope, tp_sym count, double correction)
+{
+    if (tp_sym_is_int(count)) {
+        double left = (double)tp_sym_as_int(count) - correction;
+        return tp_float(left <= 0 ? INFINITY : 2 / left);
+    }
+    tp_shape_env *env = tp_sym_env(count);
+    tp_sym left = tp_sym_sub(tp_sym_to_float(count), tp_sym_float(env, correction));
+    if (!tp_guard(tp_sym_gt(count, tp_sym_int((int64_t)floor(correction))), &scope->failed))
+        return tp_float(INFINITY);
+    return tp_of_sym(tp_sym_truediv(tp_sym_float(env, 2), left));
+}
+
 static tp_value variance_gradient(tp_scope *scope, tp_value g, tp_value self, tp_value dims, tp_value correction, bool keepdim)
 {
     const tp_tensor *t = self.tensor;
-    double denominator = (double)count_of(t, dims) - (correction.tag == TP_NONE ? 1 : tp_as_double(correction));
-    double factor = denominator <= 0 ? INFINITY : 2 / denominator;
+    tp_value factor = per_free_element(scope, count_of(t, dims), correction.tag == TP_NONE ? 1 : tp_as_double(correction));
     bool all = dims.tag == TP_NONE;
     g = all ? g : restored(scope, g, t, dims, keepdim);
     tp_value mean = all ? RUN(mean, self) : RUN(mean_dim, self, dims, tp_bool(true));
     tp_value centred = RUN(sub_Tensor, self, mean);
-    return RUN(mul_Tensor, RUN(mul_Scalar, g, tp_float(factor)), centred);
+    return RUN(mul_Tensor, RUN(mul_Scalar, g, factor), centred);
 }
 
 /* arg: g, self, dims, correction, keepdim. */
@@ -210,7 +223,7 @@ static tp_value with_mean(tp_scope *scope, tp_value made, tp_value g, const tp_t
     if (g.tag != TP_TENSOR)
         return made;
     g = RUN(expand, restored(scope, g, self, dims, keepdim), tp_scope_syms(scope, &sizes));
-    g = RUN(div_Scalar, g, tp_int(count_of(self, dims)));
+    g = RUN(div_Scalar, g, tp_of_sym(count_of(self, dims)));
     return made.tag == TP_TENSOR ? RUN(add_Tensor, made, g) : g;
 }
 

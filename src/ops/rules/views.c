@@ -158,16 +158,16 @@ static bool joined(tp_value pieces, const tp_value *length, int64_t dim, tp_valu
 TP_HOOK_D(tp_d_split_backward)
 {
     uint32_t count = tp_length(arg[0]);
-    int64_t dim = tp_as_int(arg[2]), step = tp_as_int(arg[1]);
+    int64_t dim = tp_as_int(arg[2]);
     (void)op;
     if (!wraps(&dim, tp_length(arg[3])))
         return false;
-    int64_t whole = tp_as_int(arg[3].list->item[dim]);
+    tp_sym step = tp_sym_read(arg[1]), whole = tp_sym_read(arg[3].list->item[dim]);
     tp_list *length = tp_list_new(count);
     if (!length)
         return false;
     for (uint32_t i = 0; i < count; i++)
-        length->item[i] = tp_int(i + 1 < count ? step : whole - step * (int64_t)i);
+        length->item[i] = tp_of_sym(i + 1 < count ? step : tp_sym_sub(whole, tp_sym_mul(step, tp_sym_int(i))));
     bool ok = joined(arg[0], length->item, dim, arg[3], result);
     tp_value_unref(tp_of_list(length));
     return ok;
