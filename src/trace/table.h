@@ -66,9 +66,14 @@ bool tp_table_rebind(tp_table_symbols *s, const tp_sample_style *grown);
  * `at` counts from 0; false when there are no more. */
 bool tp_table_grown(const tp_table_symbols *s, const tp_sample_style *style, int at, tp_sample_style *grown, char where[64]);
 
+/* A call, or what comes of one: the first result is the list of its gradients, tangents or batches, the others are none. */
+typedef bool tp_table_call(const tp_op *op, const tp_value *arg, tp_value *result);
+tp_table_call tp_table_call_back, tp_table_call_forward, tp_table_call_batched;
+
 typedef void tp_table_check(tp_tally *t, const tp_sample_style *style);
 tp_table_check tp_check_fake, tp_check_symbolic, tp_check_gradient, tp_check_vmap, tp_check_recorded, tp_check_functionalised;
-tp_table_check tp_check_recorded_elsewhere, tp_check_functionalised_elsewhere, tp_check_gradient_elsewhere;    /* graphs on expressions, run at other sizes */
+/* Graphs on expressions, run at other sizes. */
+tp_table_check tp_check_recorded_elsewhere, tp_check_functionalised_elsewhere, tp_check_gradient_elsewhere, tp_check_tangent_elsewhere, tp_check_vmap_elsewhere;
 tp_table_check tp_check_backward;       /* runs backward and compares with in place, without differences */
 tp_table_check tp_check_tangent, tp_check_forward;      /* the same of forward mode */
 

@@ -1,10 +1,8 @@
 /* table_record.c - a call recorded, and recorded below the functionaliser, gives when its graph is run what the call gives.
  *
  * Elsewhere: it is recorded on fakes whose sizes are symbols, and its graph is run at the sizes it was recorded at and, where
- * its guards allow them, at larger ones. The same for its gradients, which are calls that the tape makes. */
+ * its guards allow them, at larger ones. The same for its gradients, tangents and batches (table_calls.c). */
 #include "base/array.h"
-#include "gen/ops.h"
-#include "grad/tape.h"
 #include "ir/run.h"
 #include "ir/text.h"
 #include "ops/dispatch.h"
@@ -14,11 +12,8 @@
 #include "trace/record.h"
 #include "trace/table.h"
 
-/* What is looked at: the call itself, or what it gives for its inputs when run back. */
-typedef bool calling(const tp_op *op, const tp_value *arg, tp_value *result);
-
 typedef struct tracing {
-    calling       *call;
+    tp_table_call *call;            /* tp_call, or one of table_calls.c */
     tp_recorder   *recorder;        /* owned */
     tp_functional *functional;      /* owned, may be NULL */
     const char    *what;            /* of it is told in faults */
@@ -82,64 +77,6 @@ static bool trace(tracing *t, const tp_op *op, const tp_value *arg)
     tp_values_unref(in, op->arg_count);
     return ok;
 }
-
-/* ---- gradients ---- */
-enum { MOST_INPUTS = 8 };
-
-/* Inputs that may have a gradient, their edges counted; false: an error is set. */
-static bool want_gradients(const tp_op *op, const tp_value *arg, tp_edge *input, size_t *count)
-{
-    for (int i = 0; i < op->arg_count; i++) {
-        tp_tensor *t = arg[i].tag == TP_TENSOR && tp_dtype_is_float((tp_dtype)arg[i].tensor->dtype) ? arg[i].tensor : NULL;
-        if (t && *count < MOST_INPUTS && !(tp_set_requires_grad(t, true) && tp_gradient_edge(t, &input[(*count)++])))
-            return false;
-    }
-    return *count > 0 || tp_fail(TP_ERR_RUNTIME, "no input to have a gradient of");
-}
-
-/* What flows back from a result: a function of it, of the same size wherever the graph is run. Owned; none: an error is set. */
-static tp_value seed_of(tp_value result)
-{
-    tp_value plain = tp_none(), seed = tp_none();
-    if (tp_call(&tp_op_detach, &result, &plain) && !tp_call(&tp_op_cos, &plain, &seed))
-        seed = tp_none();
-    tp_value_unref(plain);
-    return seed;
-}
-
-/* The first result is the list of gradients, the others are none. */
-static bool call_back(const tp_op *op, const tp_value *arg, tp_value *result)
-{
-    tp_edge root[8] = { { NULL, 0 } }, input[MOST_INPUTS] = { { NULL, 0 } };
-    tp_value made[8] = { 0 }, seed[8] = { 0 };
-    size_t roots = 0, inputs = 0;
-    tp_list *gradients = NULL;
-    bool called = want_gradients(op, arg, input, &inputs) && tp_call(op, arg, made), ok = called;
-    for (int i = 0; ok && i < op->result_count; i++)
-        if (made[i].tag == TP_TENSOR && tp_requires_grad(made[i].tensor)) {
-            seed[roots] = seed_of(made[i]);
-            ok = !tp_is_none(seed[roots]) && tp_gradient_edge(made[i].tensor, &root[roots]);
-            roots++;
-        }
-    ok = ok && (roots || tp_fail(TP_ERR_RUNTIME, "no result has a gradient")) && (gradients = tp_list_new(inputs));
-    ok = ok && tp_backward_run(&(tp_backward_request){ .root = root, .gradient = seed, .root_count = roots, .input = input, .input_count = inputs,
-                                                      .captured = gradients->item });
-    for (size_t i = 0; i < TP_COUNT(root); i++)
-        tp_grad_node_unref(root[i].node);
-    for (size_t i = 0; i < TP_COUNT(input); i++)
-        tp_grad_node_unref(input[i].node);
-    tp_values_unref(seed, roots);
-    if (called)
-        tp_values_unref(made, op->result_count);
-    for (int i = 1; i < op->result_count; i++)
-        result[i] = tp_none();
-    result[0] = gradients ? tp_of_list(gradients) : tp_none();
-    if (!ok)
-        tp_value_unref(result[0]);
-    return ok;
-}
-
-/* ---- running ---- */
 
 /* The graph that run_graph runs instead of the op, and its inputs. */
 typedef struct running {
@@ -217,7 +154,7 @@ static bool plan(tp_tally *t, tracing *of, const tp_value *arg)
     return now.plan;
 }
 
-static bool begin(tracing *of, const char *what, calling *call, bool functional)
+static bool begin(tracing *of, const char *what, tp_table_call *call, bool functional)
 {
     *of = (tracing){ .what = what, .call = call, .recorder = tp_recorder_new(NULL), .functional = functional ? tp_functional_new() : NULL };
     return of->recorder && (!functional || of->functional);
@@ -232,7 +169,7 @@ static void end(tracing *of)
     tp_recorder_free(of->recorder);
 }
 
-static bool is_refused(tp_tally *t, const tp_value *arg, calling *call)
+static bool is_refused(tp_tally *t, const tp_value *arg, tp_table_call *call)
 {
     tp_outcome real;
     tp_outcome_call(&real, t->op, arg, call);
@@ -265,7 +202,7 @@ static tp_row row_of(const tp_op *op, const tp_table_symbols *s, bool again)
     return op->flags & TP_OP_SYNC ? TP_ROW_DATA : op->flags & TP_OP_RNG || op->kind == TP_LIKE_RANDOM ? TP_ROW_RANDOM : TP_ROW_FIXED;
 }
 
-static void check_elsewhere(tp_tally *t, const tp_sample_style *style, const char *what, calling *call, bool functional)
+static void check_elsewhere(tp_tally *t, const tp_sample_style *style, const char *what, tp_table_call *call, bool functional)
 {
     tp_value arg[TP_SAMPLES_ARGS], fake[TP_SAMPLES_ARGS];
     tp_table_symbols s = { .env = tp_shape_env_new(NULL, NULL) };
@@ -318,6 +255,15 @@ void tp_check_functionalised_elsewhere(tp_tally *t, const tp_sample_style *style
 
 void tp_check_gradient_elsewhere(tp_tally *t, const tp_sample_style *style)
 {
-    if (t->op->result_count)
-        check_elsewhere(t, style, "gradients elsewhere", call_back, false);
+    check_elsewhere(t, style, "gradients elsewhere", tp_table_call_back, false);
+}
+
+void tp_check_tangent_elsewhere(tp_tally *t, const tp_sample_style *style)
+{
+    check_elsewhere(t, style, "tangents elsewhere", tp_table_call_forward, false);
+}
+
+void tp_check_vmap_elsewhere(tp_tally *t, const tp_sample_style *style)
+{
+    check_elsewhere(t, style, "vmap elsewhere", tp_table_call_batched, false);
 }

@@ -51,6 +51,10 @@ static const struct known { const char *kind, *op, *reason; } known[] = {
     { "functionalised elsewhere", "aten::combinations", "selections by one mask are not known to be equally many" },
     { "gradients elsewhere", "aten::combinations", "selections by one mask are not known to be equally many" },
     { "gradients elsewhere", "aten::linalg_lstsq", "the number of its residuals is data" },
+    { "tangents elsewhere", "aten::combinations", "selections by one mask are not known to be equally many" },
+    { "tangents elsewhere", "aten::linalg_lstsq", "the number of its residuals is data" },
+    { "vmap elsewhere", "aten::bincount", "the number of bins is data, of each member" },
+    { "vmap elsewhere", "aten::linalg_lstsq", "the number of its residuals is data, of each member" },
     { "tangents", "aten::_cdist_forward", "PyTorch has no rule either" },
     { "tangents", "aten::_embedding_bag", "PyTorch has no rule either" },
     { "tangents", "aten::_pdist_forward", "PyTorch has no rule either" },
@@ -572,6 +576,8 @@ TP_TEST(graphs_hold_at_other_sizes)
     run_table("recorded elsewhere", tp_check_recorded_elsewhere, &TP_STYLE_PLAIN, 1);
     run_table("functionalised elsewhere", tp_check_functionalised_elsewhere, &TP_STYLE_PLAIN, 1);
     run_table("gradients elsewhere", tp_check_gradient_elsewhere, &f64, 1);
+    run_table("tangents elsewhere", tp_check_tangent_elsewhere, &f64, 1);
+    run_table("vmap elsewhere", tp_check_vmap_elsewhere, &TP_STYLE_PLAIN, 1);
 }
 
 TP_TEST(openings_agree_with_kernels)
