@@ -86,3 +86,11 @@ def test_mistakes():
         torch.fft.fftn(torch.ones(2, 2), dim=(0, 0))
     with pytest.raises(RuntimeError, match="expected 0 < n_fft < 16, but got n_fft=20"):
         torch.stft(torch.ones(16), 20, center=False, return_complex=True)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: torch.ops.aten._fft_r2c(x, [0], 0, True), lambda x: torch.ops.aten._fft_c2c(x.to(torch.complex64), [1, 0], 0, True),
+    lambda x: torch.ops.aten._fft_c2r(x.to(torch.complex64), [0, 1], 0, 4)])
+def test_nothing_is_not_transformed(call):
+    with pytest.raises(RuntimeError, match=r"Invalid number of data points \(0\) specified"):
+        call(torch.ones(0, 4))
