@@ -15,7 +15,7 @@ const char *const face_numpy_names[][2] = {
 
 /* ---- making signatures ---- */
 
-/* Tensors are tried before numbers, shorter lists of arguments before longer ones. */
+/* Tensors are tried before numbers, what must be given before what may be, shorter lists of arguments before longer ones. */
 static int type_rank(const tp_arg *a)
 {
     if (a->type == TP_TYPE_TENSOR)
@@ -38,6 +38,8 @@ static bool goes_before(const tp_op *a, const tp_op *b)
         int ra = type_rank(&a->arg[i]), rb = type_rank(&b->arg[i]);
         if (ra != rb)
             return ra < rb;
+        if (!a->arg[i].fallback != !b->arg[i].fallback)
+            return !a->arg[i].fallback;
     }
     int required_a = 0, required_b = 0;
     for (int i = a->positional_count; i < a->arg_count; i++)
