@@ -322,6 +322,7 @@ bool face_module_is_usual(PyTypeObject *type, PyObject *method);    /* the class
 bool face_module_call_init(PyObject *module);          /* module_call.c */
 bool face_module_members_init(PyObject *module);       /* module_members.c */
 bool face_module_tree_init(PyObject *module);          /* module_tree.c */
+bool face_module_swap_init(PyObject *module);          /* module_swap.c */
 bool face_optimizer_init(PyObject *module);            /* optimizer_step.c */
 bool face_autocast_init(PyObject *module);             /* autocast.c */
 PyObject *face_schema(const tp_op *op, const char *after);  /* "aten::add.Tensor(Tensor self, …) -> Tensor", and what follows */

@@ -75,6 +75,7 @@ static bool (*const parts[])(PyObject *module) = {
     face_module_call_init,
     face_module_members_init,
     face_module_tree_init,
+    face_module_swap_init,
     face_dispatch_init,
     face_library_init,
     face_fx_init,

@@ -169,3 +169,18 @@ def test_functional_call_asks_a_class_which_modules_are_below_it():
     m, x = taper.nn.Sequential(Own(), taper.nn.ReLU()), taper.ones(1, 2)
     own = m[0].hidden[0].weight
     assert functional_call(m, {"0.hidden.weight": taper.eye(2) * 3}, x).tolist() == [[3, 3]] and m[0].hidden[0].weight is own
+
+
+def test_functional_call_in_any_order():
+    """The names of a module in its own order take a shorter way than others; what they give is the same."""
+    m = taper.nn.Sequential(taper.nn.Linear(2, 3), taper.nn.BatchNorm1d(3), taper.nn.Sequential(taper.nn.Linear(3, 1)))
+    own = {**dict(m.named_parameters()), **dict(m.named_buffers())}
+    given = {name: taper.ones_like(t) for name, t in m.named_parameters()}
+    x = taper.arange(8.0).reshape(4, 2)
+    wanted = functional_call(m, given, x)
+    for names in (list(reversed(given)), sorted(given), list(given)[1::2] + list(given)[::2]):
+        assert functional_call(m, {name: given[name] for name in names}, x).equal(wanted)
+    assert functional_call(m, dict(list(given.items())[-1:]), x).shape == (4, 1)
+    with pytest.raises(RuntimeError):
+        functional_call(m, given, taper.ones(4, 5))
+    assert all(m.get_parameter(name) is t for name, t in own.items() if name in given)

@@ -20,6 +20,13 @@ def _tied(named, tensors):
 @contextlib.contextmanager
 def _swapped(module, tensors, tie_weights, strict):
     """The module has these tensors while inside; what it had comes back whatever happens."""
+    swap = None if strict else _C._module_swap(module, tensors)
+    if swap is not None:
+        try:
+            yield
+        finally:
+            _C._module_swap_back(swap)
+        return
     named, places = _C._module_tensors(module)
     unexpected = [name for name in tensors if name not in named]
     if tie_weights and len(set(map(id, named.values()))) < len(named):
