@@ -64,6 +64,14 @@ static PyObject *method_name(PyObject *o, PyObject *name)
     return result;
 }
 
+/* A function that is written in torch.functional goes by that name, though the root has it too. */
+static bool is_functional(PyObject *o, PyObject *module)
+{
+    const char *text = module && PyFunction_Check(o) ? PyUnicode_AsUTF8(module) : NULL;
+    size_t length = strlen(face.package);
+    return text && strncmp(text, face.package, length) == 0 && strcmp(text + length, ".functional") == 0;
+}
+
 PyObject *fx_qualified_name(PyObject *o)
 {
     const tp_op *op = face_overload_op(o);
@@ -74,7 +82,7 @@ PyObject *fx_qualified_name(PyObject *o)
     PyObject *package = name ? package_module() : NULL;
     if (!name) {
         PyErr_Format(PyExc_RuntimeError, "cannot find the name of %R", o);
-    } else if (found_in(package, PyUnicode_AsUTF8(name), o)) {
+    } else if (!is_functional(o, module) && found_in(package, PyUnicode_AsUTF8(name), o)) {
         result = PyUnicode_FromFormat("torch.%U", name);
     } else if (!(result = method_name(o, name)) && !PyErr_Occurred()) {
         PyObject *place = module ? as_torch(module) : NULL;
@@ -113,16 +121,22 @@ bool fx_from_package(PyObject *o)
     return inside;
 }
 
-/* Everything that no name can have becomes an underscore. */
+/* Each run of what no name can have becomes one underscore. */
 static PyObject *legal_name(PyObject *hint)
 {
     const char *text = PyUnicode_AsUTF8(hint);
     PyObject *bytes = text ? PyBytes_FromString(text) : NULL;
     if (!bytes)
         return NULL;
-    for (char *c = PyBytes_AS_STRING(bytes); *c; c++)
-        if ((unsigned char)*c < 128 && !Py_ISALNUM((unsigned char)*c) && *c != '_')
-            *c = '_';
+    char *to = PyBytes_AS_STRING(bytes);
+    bool legal = true;
+    for (const char *c = text; *c; c++) {
+        bool before = legal;
+        legal = (unsigned char)*c < 128 && (Py_ISALNUM((unsigned char)*c) || *c == '_');
+        if (legal || before)
+            *to++ = legal ? *c : '_';
+    }
+    *to = 0;
     PyObject *name = PyUnicode_FromString(PyBytes_AS_STRING(bytes));
     Py_DECREF(bytes);
     return name;

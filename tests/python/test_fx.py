@@ -97,10 +97,10 @@ def test_calls_and_literals():
 def test_signatures():
     def f(x: typing.List[int], *args, k=None, **kw) -> torch.Tensor:
         return x, args, kw, k
-    assert code(f).strip().startswith("def forward(self, x : typing_List[int], k = None, *args, **kw) -> torch.Tensor:\n    _args = args\n    _kw = kw")
+    assert code(f).strip().startswith("def forward(self, x : typing_List[int], k = None, *args, **kw):\n    _args = args\n    _kw = kw")
     def g(x: typing.Optional[torch.Tensor], y: "list[int]" = 3):
         return x
-    assert "x : typing_Union[torch.Tensor,NoneType], y : _list_int__ = 3" in code(g)
+    assert "x : typing_Union[torch.Tensor,NoneType], y : _list_int_ = 3" in code(g)
 
 
 class Pair(typing.NamedTuple):

@@ -155,6 +155,7 @@ class _PyTreeCodeGen(CodeGen):
 
 class Graph(_C._FxGraph):
     """A list of nodes: what a function does, step by step."""
+    _origin = ""            # " from file:line in name": of the traced function, in the file name of the generated code
 
     def __init__(self, owning_module=None, tracer_cls=None, tracer_extras=None):
         self._owning_module = owning_module

@@ -53,12 +53,17 @@ class TracerBase:
     module_stack = None
 
     def create_node(self, kind, target, args, kwargs, name=None, type_expr=None):
+        if kind == "call_function" and self.check_mutable_operations:
+            from .operator_schemas import check_for_mutable_operation
+            check_for_mutable_operation(target, args, kwargs)
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
         if fx_traceback.has_preserved_node_meta():
             current = fx_traceback.get_current_meta()
             node.meta.update({key: copy.copy(current[key]) for key in _INHERITED if key in current})
         elif self.module_stack:
-            node.meta["nn_module_stack"] = dict(self.module_stack)
+            node.meta["nn_module_stack"] = copy.copy(self.module_stack)
+        if self.record_stack_traces and kind != "output" and not node.stack_trace:
+            node.stack_trace = _user_stack()
         return node
 
     def proxy(self, node):
@@ -69,10 +74,7 @@ class TracerBase:
         if not isinstance(args_, tuple) or not isinstance(kwargs_, dict):
             raise AssertionError("arguments of a node must be a tuple and a dict")
         node = self.create_node(kind, target, args_, kwargs_, name, type_expr)
-        made = proxy_factory_fn(node) if proxy_factory_fn else self.proxy(node)
-        if self.record_stack_traces and not made.node.stack_trace:
-            made.node.stack_trace = _user_stack()
-        return made
+        return proxy_factory_fn(node) if proxy_factory_fn else self.proxy(node)
 
     def create_arg(self, a):
         """What a value of the traced program is as an argument of a node."""

@@ -1,5 +1,6 @@
 """Running a graph on examples, real or fake, and writing down what each node gives."""
 import sys
+import traceback
 import typing
 
 from ... import _C, _facades
@@ -43,7 +44,11 @@ class ShapeProp(Interpreter):
         self.fake_mode = fake_mode
 
     def run_node(self, n):
-        result = super().run_node(n)
+        try:
+            result = super().run_node(n)
+        except Exception as error:
+            traceback.print_exc()
+            raise RuntimeError(f"ShapeProp error for: node={n.format_node()} with meta={n.meta}") from error
         found = [False]
 
         def note(leaf):

@@ -1,0 +1,175 @@
+"""What traced code is called and where it comes from: signatures, names of targets, members of the module, failures."""
+import contextlib
+import copy
+import enum
+import io
+import typing
+
+import torch
+import torch.nn.functional as F
+from said import attempt, case, say
+from torch import fx, nn
+from torch.fx import Graph, GraphModule, Tracer, symbolic_trace
+from torch.fx._symbolic_trace import PHWithMeta
+from torch.utils import _pytree as pytree
+
+
+class Kind(enum.Enum):
+    A = 1
+
+
+@fx.wrap
+def whole(*args, **kwargs):
+    return args[0]
+
+
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l = nn.Linear(2, 2)
+        self.p = nn.Parameter(torch.ones(2))
+
+    def forward(self, x):
+        return self.l(x) + self.p
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.z = nn.ParameterList([nn.Parameter(torch.ones(2))])
+        self.s = Inner()
+        self.seq = nn.Sequential(nn.ReLU(), nn.Linear(2, 2))
+
+    def forward(self, x):
+        return self.seq(self.s(x)) + self.z[0] + self.s.l(x)
+
+
+def code(function, **how):
+    say(symbolic_trace(function, **how).code.strip())
+
+
+@case
+def signatures():
+    def f(x: torch.dtype, y: "typing.Dict[str, int]", *args, k: typing.List[int] = [], **kw) -> torch.Tensor:
+        return x + args[0]
+    code(f)
+    say(symbolic_trace(f).graph)
+    code(lambda x, k=Kind.A: whole(x, Kind.A, e=Kind.A))
+    attempt(symbolic_trace, Inner().forward)
+
+
+@case
+def functions():
+    for f in (lambda x: torch.split(x, 1), lambda x: torch.norm(x, 2), lambda x: torch.einsum("ij,jk", [x, x]), lambda x: torch.cdist(x, x),
+              lambda x: torch.meshgrid(x, x), lambda x: torch.unique(x), lambda x: torch.stft(x, 4), lambda x: torch.tensordot(x, x),
+              lambda x: torch.numel(x), lambda x: torch.is_floating_point(x), lambda x: torch.result_type(x, 1), lambda x: torch.ops.aten.relu(x),
+              lambda x: torch.ops.aten.cat([x, x]), lambda x: torch.lu(x)):
+        code(f)
+
+
+@case
+def members():
+    g = symbolic_trace(Outer())
+    say(g)
+    say(list(g.state_dict()))
+    for node in g.graph.nodes:
+        say(node, node.meta.get("nn_module_stack"))
+    h = Graph()
+    h.call_module("b.c", (1,))
+    h.get_attr("a.d")
+    attempt(lambda: GraphModule({"b.c": nn.ReLU(), "a.d": torch.ones(2)}, h, "Named"))
+    attempt(lambda: copy.copy(GraphModule({"b.c": nn.ReLU(), "a.d": torch.ones(2)}, h, "Named")))
+
+
+@case
+def tracers():
+    class Told(Tracer):
+        def create_proxy(self, *args, **kwargs):
+            say(args, sorted(kwargs))
+            return super().create_proxy(*args, **kwargs)
+    say(Told().trace(Inner()))
+
+    class Functional(Tracer):
+        check_mutable_operations = True
+    attempt(Functional().trace, lambda x: torch.relu_(x))
+    attempt(Functional().trace, lambda x: F.relu(x))
+
+    class Located(Tracer):
+        record_stack_traces = True
+    for node in Located().trace(Outer()).nodes:
+        say(node, node.op in ("placeholder", "output") or "fx_signature.py" in node.stack_trace)
+
+
+class Two:
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+
+pytree.register_pytree_node(Two, lambda t: ([t.a, t.b], None), lambda leaves, _: Two(*leaves))
+
+
+@case
+def concrete():
+    code(lambda p: p.a + p.b, concrete_args={"p": Two(fx.PH, fx.PH)})
+
+    class Nested(nn.Module):
+        def forward(self, x, y, z):
+            return x + y[0] + (z or 0)
+    code(Nested(), concrete_args={"y": [fx.PH], "z": None})
+    say(symbolic_trace(Nested(), concrete_args={"y": [fx.PH], "z": None})(1, [2], None))
+    graph = Tracer().trace(lambda x: x + 1, concrete_args={"x": PHWithMeta("key")})
+    say(graph, [getattr(node, "ph_key", None) for node in graph.nodes])
+
+
+def failing(x):
+    y = x + 1
+    return y * 2
+
+
+@case
+def failures():
+    g = symbolic_trace(failing)
+    say(g.forward.__code__.co_filename, symbolic_trace(Inner()).forward.__code__.co_filename)
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        attempt(g, "s")
+        attempt(g)
+    say(said.getvalue()[said.getvalue().index("Call using"):])
+
+    class Around(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.g = g
+
+        def forward(self, x):
+            return self.g(x)
+
+    class Leaf(Tracer):
+        def is_leaf_module(self, module, path):
+            return True
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        attempt(GraphModule(Around(), Leaf().trace(Around())), "s")
+    say(said.getvalue().count("Call using"))
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        attempt(symbolic_trace(Inner()), torch.ones(3))
+    say(said.getvalue().count("Call using"))
+
+
+@case
+def runs():
+    g = symbolic_trace(lambda x, y=2: x + y)
+    say(fx.Interpreter(g).boxed_run([1, 2]))
+    attempt(fx.Interpreter(g).boxed_run, [1])
+    attempt(fx.Interpreter(g).boxed_run, [1, 2, 3])
+    from torch.fx.passes.shape_prop import ShapeProp
+    with contextlib.redirect_stderr(io.StringIO()):
+        attempt(ShapeProp(symbolic_trace(Inner())).propagate, torch.ones(3))
+
+
+@case
+def targets():
+    node = Graph().placeholder("x")
+    for target in ("a.b", torch.relu, F.relu, len, torch.add, torch.ops.aten.add.Tensor):
+        say(node._pretty_print_target(target))
