@@ -38,6 +38,9 @@ def _type_of(schema_type):
     return _TYPES.get(text.partition("(")[0], typing.Any)
 
 
+_torchscript_type_to_python_type = _type_of
+
+
 def _signature(schema):
     """A schema as inspect has it: `self` is called input there, as in the functions of the package."""
     made = []
