@@ -52,7 +52,8 @@ FAMILIES = {
     "fx.passes.infra.pass_manager": """
         pass_base: PassResult PassBase""",
     "fx.passes.shape_prop": """
-        fake_tensor_prop: FakeTensorProp""",
+        fake_tensor_prop: FakeTensorProp
+        reinplace: reinplace""",
     "fx.passes.split_module": """
         split_utils: getattr_recursive setattr_recursive Component split_by_tags""",
     "fx.passes.tools_common": """

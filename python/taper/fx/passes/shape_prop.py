@@ -101,4 +101,15 @@ class FakeTensorProp(Interpreter):
             return super().run(*args)
 
 
+def reinplace(gm, *sample_args):
+    """Makes functional calls write into their first argument where nobody can tell (src/pass/reinplace.c); `sample_args` are inputs."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    run = Interpreter(gm, garbage_collect_values=False)
+    with mode:
+        run.run(*[mode.from_tensor(arg) if isinstance(arg, Tensor) else arg for arg in sample_args])
+    _C._fx_reinplace(gm.graph, dict(run.env))
+    gm.recompile()
+    return gm
+
+
 _facades.settle(__name__)
