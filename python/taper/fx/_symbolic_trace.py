@@ -1,6 +1,7 @@
 """Tracing a function by calling it with proxies."""
 import builtins
 import collections
+import copy
 import functools
 import inspect
 import math
@@ -13,7 +14,7 @@ from ..nn import Module, Parameter, Sequential
 from .graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from .graph_module import GraphModule
 from .node import base_types, map_aggregate
-from .proxy import ParameterProxy, Proxy, TracerBase
+from .proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
 
 __all__ = ["PHBase", "PHWithMeta", "Tracer", "wrap", "symbolic_trace", "ProxyableClassMeta"]
 
@@ -75,6 +76,9 @@ _tracing = {"on": False}
 
 def is_fx_tracing():
     return _tracing["on"]
+
+
+is_fx_symbolic_tracing = is_fx_tracing
 
 
 def _assert_is_none(value, msg):
@@ -161,6 +165,7 @@ class Tracer(TracerBase):
         self.submodule_paths = None
         self.root_module_name = ""
         self.tensor_attrs = {}
+        self.scope, self.node_name_to_scope = Scope("", None), {}
         self.num_calls = {}                 # path of a module -> how often it was called
         self._listed = {}                   # how members of the root are listed -> {id: (name, member)}
         self._constants = 0
@@ -233,9 +238,10 @@ class Tracer(TracerBase):
         self.module_stack = collections.OrderedDict(outer or {})
         self.module_stack[path if times == 1 else f"{path}@{times - 1}"] = (path, type(m))
         try:
-            if self.is_leaf_module(m, path):
-                return self.create_proxy("call_module", path, args, kwargs)
-            return forward(*args, **kwargs)
+            with ScopeContextManager(self.scope, Scope(path, type(m))):
+                if self.is_leaf_module(m, path):
+                    return self.create_proxy("call_module", path, args, kwargs)
+                return forward(*args, **kwargs)
         finally:
             self.module_stack = outer
 
@@ -343,6 +349,8 @@ class Tracer(TracerBase):
         is_module = isinstance(root, Module)
         if is_module:
             self.root = root
+            if not hasattr(type(root), self.traced_func_name):
+                raise AssertionError(f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}")
             fn = getattr(type(root), self.traced_func_name)
             self.root_module_name = root._get_name()
             self.submodule_paths = {module: name for name, module in root.named_modules()}
@@ -403,6 +411,13 @@ class Tracer(TracerBase):
         for name, value in list(names.items()):
             if id(value) in self._autowrap_ids and not name.startswith("_") and callable(value):
                 patches.item(names, name, _wrapped(value))
+
+    def __deepcopy__(self, memo):
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        for name, value in self.__dict__.items():       # modules are looked at, not had
+            made.__dict__[name] = list(value) if name == "_autowrap_search" else copy.deepcopy(value, memo)
+        return made
 
 
 def _tree():

@@ -392,6 +392,11 @@ class GraphModule(Module):
             hook(made)
         return made
 
+    def _replicate_for_data_parallel(self):
+        made = self.__copy__()
+        made._is_replica = True
+        return made
+
     def __copy__(self):
         made = GraphModule(self, self._graph)
         made.meta = self.meta.copy()

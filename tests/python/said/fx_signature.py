@@ -173,3 +173,34 @@ def targets():
     node = Graph().placeholder("x")
     for target in ("a.b", torch.relu, F.relu, len, torch.add, torch.ops.aten.add.Tensor):
         say(node._pretty_print_target(target))
+
+
+@case
+def annotations():
+    class Local:
+        pass
+    for kind in (typing.Tuple, typing.List, typing.Callable, typing.Tuple[()], tuple[()], typing.List[typing.Tuple[()]], typing.Type[int],
+                 typing.Iterable[int], typing.Mapping[str, int], tuple[int, ...], typing.Tuple[int, ...], typing.DefaultDict[str, int],
+                 typing.Optional[torch.Tensor], typing.Literal[1], int | str, torch.device, torch.dtype, torch.layout, Local, 3, "a b"):
+        graph = Graph()
+        x = graph.placeholder("x", kind)
+        graph.output(graph.call_function(kind, (x,)) if isinstance(kind, type) else x)
+        say(graph.python_code("self").src.strip(), x.format_node())
+
+
+@case
+def scopes():
+    tracer = Tracer()
+    tracer.trace(Outer())
+    say(tracer.node_name_to_scope, tracer.scope.module_path, tracer.scope.module_type)
+    say(type(copy.deepcopy(tracer)).__name__)
+    tracer.traced_func_name = "absent"
+    attempt(tracer.trace, Outer())
+    say(torch.dtype.__module__, torch.layout.__module__, torch.memory_format.__qualname__)
+
+
+@case
+def replicas():
+    g = symbolic_trace(Outer())
+    replica = g._replicate_for_data_parallel()
+    say(torch.equal(replica(torch.ones(2)), g(torch.ones(2))), type(replica).__name__)
