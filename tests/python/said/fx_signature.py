@@ -204,3 +204,10 @@ def replicas():
     g = symbolic_trace(Outer())
     replica = g._replicate_for_data_parallel()
     say(torch.equal(replica(torch.ones(2)), g(torch.ones(2))), type(replica).__name__)
+
+
+@case
+def layers():
+    """Layers traced as roots have the types of their forward."""
+    for layer in (nn.Linear(2, 2), nn.ReLU(), nn.MaxPool2d(2), nn.MSELoss(), nn.LayerNorm(2), nn.Bilinear(2, 2, 2), nn.Sequential(nn.ReLU())):
+        say(Tracer().trace(layer))
