@@ -147,3 +147,34 @@ def kept():
     say([node.meta.get("custom") for node in make_fx(annotated)(torch.ones(2)).graph.nodes])
     with tb.preserve_node_meta():
         say([node.meta.get("custom") for node in make_fx(annotated)(torch.ones(2)).graph.nodes])
+
+
+class Shaped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.emb = nn.Embedding(42, 16)
+        self.layernorm = nn.LayerNorm(16)
+
+    def forward(self, x):
+        emb = self.emb(x)
+        emb = emb + torch.arange(emb.shape[-1], dtype=torch.float, device=emb.device)
+        normed = self.layernorm(emb)
+        return torch.relu(normed) if normed.shape[0] < 30 else torch.sigmoid(normed)
+
+
+@case
+def shaped():
+    from torch.fx.experimental.meta_tracer import symbolic_trace
+    module = Shaped()
+    for rows in (15, 35):
+        x = torch.zeros(rows, dtype=torch.long)
+        traced = symbolic_trace(module, meta_args={"x": x.to("meta")})
+        say(traced.code, torch.equal(traced(x), module(x)))
+
+    def asking(x, y):
+        if x.dim() == 2 and x.dtype == torch.float32 and x.size()[1] == 4:
+            return torch.zeros(x.shape[0], 4, device=x.device) + x
+        return y
+    x = torch.empty(2, 4, device="meta")
+    say(symbolic_trace(asking, meta_args={"x": x}).code)
+    attempt(symbolic_trace, asking, meta_args={"y": x})
