@@ -64,6 +64,10 @@ def _stands_for_op(op, name):
     return inspect.isfunction(op) and name not in _MORE_THAN_OPS and getattr(_package(), name, None) is op
 
 
+def _is_op(op):
+    return inspect.isbuiltin(op) or hasattr(op, "_schema") or hasattr(op, "overloads")
+
+
 def _schemas_of(op):
     """The schemas behind a function of the package, an op or one of its overloads; None: it has none."""
     package = _package()
@@ -157,14 +161,11 @@ def _chosen(target, signatures, args, kwargs, arg_types, kwarg_types):
 def normalize_function(target, args, kwargs=None, arg_types=None, kwarg_types=None, normalize_to_only_use_kwargs=False):
     """The arguments of a call, those not given by place by name, with defaults; None: the signature is not known."""
     kwargs = kwargs or {}
-    signatures = get_signature_for_torch_op(target)
+    signatures = get_signature_for_torch_op(target) if _is_op(target) else None
     if signatures is None:
         try:
             signature = inspect.signature(inspect.unwrap(target))
         except (TypeError, ValueError):
-            return None
-        where = getattr(target, "__module__", None) or ""
-        if not where.startswith(f"{__name__.partition('.')[0]}.nn.functional"):
             return None
     else:
         signature = _chosen(target, signatures, args, kwargs, arg_types, kwarg_types)

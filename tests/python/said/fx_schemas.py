@@ -25,6 +25,13 @@ def written_in_python():
         signatures = get_signature_for_torch_op(f)
         say(f.__name__, signatures if signatures is None else sorted(map(str, signatures)))
     say(normalize_function(torch.split, (torch.ones(2), 1), {}, (torch.Tensor, int)))
+    say(normalize_function(torch.norm, (1,)), normalize_function(torch.split, (1, 2), normalize_to_only_use_kwargs=True))
+
+
+def own(a, b=2, *, c=3):
+    return a
 
 
 written_in_python()
+for f in (own, lambda x, y=1: x, operator.add, torch.is_tensor, torch.nn.ReLU, torch._assert):
+    say(normalize_function(f, (1,) if f is not torch._assert else (1, "m")))

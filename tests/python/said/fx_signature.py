@@ -1,9 +1,11 @@
 """What traced code is called and where it comes from: signatures, names of targets, members of the module, failures."""
+import collections
 import contextlib
 import copy
 import enum
 import io
 import typing
+import warnings
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +14,8 @@ from torch import fx, nn
 from torch.fx import Graph, GraphModule, Tracer, symbolic_trace
 from torch.fx._symbolic_trace import PHWithMeta
 from torch.utils import _pytree as pytree
+
+warnings.filterwarnings("ignore", ".*LeafSpec.*")
 
 
 class Kind(enum.Enum):
@@ -100,6 +104,9 @@ def tracers():
         say(node, node.op in ("placeholder", "output") or "fx_signature.py" in node.stack_trace)
 
 
+Point = collections.namedtuple("Point", "x y")
+
+
 class Two:
     def __init__(self, a, b):
         self.a, self.b = a, b
@@ -117,6 +124,13 @@ def concrete():
             return x + y[0] + (z or 0)
     code(Nested(), concrete_args={"y": [fx.PH], "z": None})
     say(symbolic_trace(Nested(), concrete_args={"y": [fx.PH], "z": None})(1, [2], None))
+    for tree in (Point(fx.PH, fx.PH), [fx.PH, (fx.PH,)], {"a": fx.PH}):
+        def add(x):
+            return [leaf + 1 for leaf in pytree.tree_leaves(x)]
+        value = pytree.tree_map(lambda leaf: 3, tree)
+        once = symbolic_trace(add, concrete_args={"x": tree})
+        whole = symbolic_trace(once)            # through the generated code, with one proxy for the tree
+        say(once(value), whole(value), whole.code)
     graph = Tracer().trace(lambda x: x + 1, concrete_args={"x": PHWithMeta("key")})
     say(graph, [getattr(node, "ph_key", None) for node in graph.nodes])
 
