@@ -19,7 +19,7 @@ typedef struct writing {
     tp_node  **first, **next;   /* by family: one of its nodes; by node id: another one */
     uint8_t   *outside;         /* by family: it is memory of an input or an attribute */
     uint8_t   *stale;           /* by node id: a view that has to be called again */
-    uint32_t   room;            /* ids that have a place in the arrays */
+    uint32_t   count;           /* of ids when the pass began: later nodes are its own */
 } writing;
 
 /* The scatter ops and the views whose elements they replace. */
@@ -92,8 +92,7 @@ static bool has_element_twice(const tp_tensor *t)
 /* ---- values ---- */
 static tp_value value_of(tp_node *n, void *data)
 {
-    const writing *w = data;
-    return n->id < w->room ? tp_value_ref(w->value[n->id]) : tp_none();
+    return tp_value_ref(((const writing *)data)->value[n->id]);
 }
 
 /* Calls `op` with the arguments of `n`, without the one at `left_out` (-1: with all). */
@@ -323,7 +322,7 @@ static bool walk(writing *w)
     for (tp_node *n = w->graph->root.next, *next; !tp_node_is_root(n); n = next) {
         next = n->next;
         const tp_op *view = view_of_scatter(n);
-        if (n->id < w->room && !(view ? write_scatter(w, n, view) : write_call(w, n)))
+        if (n->id < w->count && !(view ? write_scatter(w, n, view) : write_call(w, n)))
             return false;
     }
     return true;
@@ -333,15 +332,15 @@ bool tp_reinplace(tp_graph *g, const tp_value *value)
 {
     /* A scatter gives way to two nodes. */
     size_t room = 3 * (size_t)g->node_count + 1;
-    writing w = { .graph = g, .room = g->node_count, .value = tp_alloc_zero(room * sizeof *w.value),
+    writing w = { .graph = g, .count = g->node_count, .value = tp_alloc_zero(room * sizeof *w.value),
                   .family = tp_alloc_zero(room * sizeof *w.family), .first = tp_alloc_zero(room * sizeof *w.first),
                   .next = tp_alloc_zero(room * sizeof *w.next), .outside = tp_alloc_zero(room), .stale = tp_alloc_zero(room) };
     bool ok = w.value && w.family && w.first && w.next && w.outside && w.stale;
-    for (uint32_t i = 0; ok && i < w.room; i++)
+    for (uint32_t i = 0; ok && i < w.count; i++)
         w.value[i] = tp_value_ref(value[i]);
     ok = ok && find_families(&w) && walk(&w);
-    for (uint32_t i = 0; w.value && i < w.room; i++)
-        tp_value_unref(w.value[i]);
+    if (w.value)
+        tp_values_unref(w.value, room);
     tp_free(w.value);
     tp_free(w.family);
     tp_free(w.first);
