@@ -215,7 +215,9 @@ static bool writes_over(writing *w, const tp_node *scatter, const tp_tensor *cha
     *over = false;
     if (!call_with(w, scatter, view_of_scatter(scatter), 1, &part))
         return false;
-    const tp_tensor *t = first_tensor(part);
+    const tp_tensor *t = first_tensor(part), *base = tensor_of(w, node_argument(scatter, 0));
+    if (!base || has_element_twice(base))       /* what is changed shows in parts that are not written over */
+        t = NULL;
     *over = t && changed && same_place(t, changed);
     for (; t && !*over && from && tensor_of(w, from); from = is_view(from) ? node_argument(from, 0) : NULL)
         *over = same_place(t, tensor_of(w, from));

@@ -22,6 +22,9 @@ static const row rows[] = {
     { "graph(%x):\n    %a = aten.clone.default(%x)\n    %s = aten.select.int(%a, 0, 1)\n    %b = aten.neg.default(%s)\n"
       "    %c = aten.select_scatter.default(%a, %b, 0, 1)\n    return (%c,)\n",
       "graph(%x):\n    %a = aten.clone.default(%x)\n    %s = aten.select.int(%a, 0, 1)\n    %b = aten.neg_.default(%s)\n    return (%a,)\n" },
+    /* unless what was changed shows in two places */
+    { "graph(%x):\n    %a = aten.clone.default(%x)\n    %e = aten.expand.default(%a, [2, 2, 2])\n    %s = aten.select.int(%e, 0, 0)\n"
+      "    %b = aten.neg.default(%s)\n    %c = aten.select_scatter.default(%e, %b, 0, 0)\n    return (%c,)\n", NULL },
     /* into another place it is a copy */
     { "graph(%x):\n    %a = aten.clone.default(%x)\n    %s = aten.select.int(%a, 0, 1)\n    %b = aten.neg.default(%s)\n"
       "    %c = aten.select_scatter.default(%a, %b, 0, 0)\n    return (%c,)\n",
