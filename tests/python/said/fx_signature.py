@@ -225,3 +225,12 @@ def layers():
     """Layers traced as roots have the types of their forward."""
     for layer in (nn.Linear(2, 2), nn.ReLU(), nn.MaxPool2d(2), nn.MSELoss(), nn.LayerNorm(2), nn.Bilinear(2, 2, 2), nn.Sequential(nn.ReLU())):
         say(Tracer().trace(layer))
+
+
+@case
+def numbers():
+    graph = Graph()
+    for name in ("_0", "_0", "_1", "_1", "__2", "__2", "a_0", "a_0", "a", "a_01", "a_1", "_", "_", "0", "0_1", "_0_1", "y_10", "y", "y_10", "y"):
+        say(name, graph.create_node("call_module", name, (), {}).name, graph.placeholder(name).name)
+    twice = nn.ReLU()
+    say(Tracer().trace(nn.Sequential(twice, nn.ReLU(), twice)))
