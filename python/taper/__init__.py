@@ -67,7 +67,7 @@ from ._autocast import (  # noqa: E402
 from .autograd.grad_mode import (  # noqa: E402
     enable_grad, inference_mode, no_grad, set_grad_enabled,
 )
-from .functional import lu, norm  # noqa: E402
+from .functional import lu, norm, split  # noqa: E402
 from .random import default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402
 from . import autograd, overrides, random, version  # noqa: E402
 from ._compile import compile  # noqa: E402

@@ -38,19 +38,28 @@ FAMILIES = {
         anomaly_mode: set_detect_anomaly detect_anomaly""",
     "futures": """
         jit._async: fork wait""",
+    "fx.annotate": """
+        tensor_type: TensorType Dyn is_consistent is_more_precise _DynType""",
+    "fx.experimental.normalize": """
+        schema_type_annotation: AnnotateTypesWithSchema""",
+    "fx.experimental.optimization": """
+        merge_matmul: split_result_tensors may_depend_on are_nodes_independent merge_matmul""",
     "fx.graph": """
         _pytree: SUPPORTED_NODES SUPPORTED_NODES_EXACT_MATCH register_pytree_flatten_spec tree_flatten_spec""",
     "fx.node": """
-        _compatibility: compatibility
+        _compatibility: compatibility _BACK_COMPAT_OBJECTS _MARKED_WITH_COMPATIBILITY
         immutable_collections: immutable_dict immutable_list""",
     "fx.passes.infra.pass_manager": """
         pass_base: PassResult PassBase""",
     "fx.passes.shape_prop": """
-        fake_tensor_prop: FakeTensorProp""",
+        fake_tensor_prop: FakeTensorProp
+        reinplace: reinplace""",
     "fx.passes.split_module": """
         split_utils: getattr_recursive setattr_recursive Component split_by_tags""",
     "fx.passes.tools_common": """
-        graph_manipulation: replace_target_nodes_with size_bytes get_size_of_all_nodes get_tensor_meta get_size_of_node""",
+        annotate_getitem_nodes: annotate_getitem_nodes
+        graph_manipulation: replace_target_nodes_with size_bytes get_size_of_all_nodes get_tensor_meta get_size_of_node
+        param_fetch: default_matching extract_attrs_for_lowering lift_lowering_attrs_to_nodes""",
     "fx.passes.utils": """
         utils.common: HolderModule lift_subgraph_as_module compare_graphs""",
     "fx.passes.utils.matcher_utils": """

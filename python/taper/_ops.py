@@ -296,6 +296,10 @@ class OpOverloadPacket:
         return {n: getattr(self, n or "default")._schema for n in self._overload_names}
 
     def __call__(self, *args, **kwargs):
+        given = (*args, *kwargs.values())
+        if _C._has_torch_function(given) or any(_C._has_torch_function(a) for a in given if type(a) in (list, tuple)):
+            given = [one for a in given for one in (a if type(a) in (list, tuple) else (a,))]
+            return _C._handle_torch_function(self, given, *args, **kwargs)
         overloads = [getattr(self, n or "default") for n in self._overload_names]
         if len(overloads) == 1:
             return overloads[0](*args, **kwargs)

@@ -3,6 +3,7 @@ import builtins
 
 from . import _C
 from ._C import Tensor
+from .functional import _overridable
 
 _default_device = None
 _warn_always = False
@@ -43,26 +44,32 @@ def typename(obj, /):
     return qualified if module in ("", "builtins") else f"{module}.{qualified}"
 
 
+@_overridable
 def is_floating_point(input):
     return input.is_floating_point()
 
 
+@_overridable
 def is_complex(input):
     return input.is_complex()
 
 
+@_overridable
 def is_signed(input):
     return input.is_signed()
 
 
+@_overridable
 def is_conj(input):
     return input.is_conj()
 
 
+@_overridable
 def is_inference(input):
     return input.is_inference()
 
 
+@_overridable
 def is_nonzero(input):
     if input.numel() != 1:
         raise RuntimeError(
@@ -78,12 +85,14 @@ def is_storage(obj, /):
     return isinstance(obj, (storage.UntypedStorage, storage.TypedStorage))
 
 
+@_overridable
 def numel(input):
     if not isinstance(input, Tensor):
         raise TypeError(f"numel(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     return input.numel()
 
 
+@_overridable
 def result_type(tensor1, tensor2):
     return _C._result_type(tensor1, tensor2)
 

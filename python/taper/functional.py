@@ -9,6 +9,17 @@ from ._ops import ops
 _ops = _C._VariableFunctions
 
 
+def _spelled(function, args, kwargs):
+    """A call as __torch_function__ sees it: what has a default goes by name, given or not."""
+    code, defaults = function.__code__, function.__defaults__ or ()
+    first = code.co_argcount - len(defaults)
+    named = dict(zip(code.co_varnames[first:code.co_argcount], defaults), **(function.__kwdefaults__ or {}))
+    if code.co_argcount:
+        named.update(zip(code.co_varnames[first:], args[first:]))
+        args = args[:first]
+    return args, {**named, **kwargs}
+
+
 def _overridable(function):
     """Lets __torch_function__ see a function of tensors that is written here."""
 
@@ -16,6 +27,7 @@ def _overridable(function):
     def wrapper(*args, **kwargs):
         given = [t for a in args for t in (a if isinstance(a, (list, tuple)) else (a,)) if not isinstance(t, (int, str))]
         if _C._has_torch_function(given):
+            args, kwargs = _spelled(function, args, kwargs)
             return _C._handle_torch_function(wrapper, given, *args, **kwargs)
         return function(*args, **kwargs)
 
@@ -77,7 +89,6 @@ def _letter(subscript):
     return chr((ord("A") if subscript < 26 else ord("a") - 26) + subscript)
 
 
-@_overridable
 def einsum(*args):
     """A sum of products over named dims. Lists of numbers after each operand are another way to write the equation."""
     if len(args) < 2:
@@ -91,7 +102,10 @@ def einsum(*args):
             operands = args[:-1:2]
         else:
             operands = args[::2]
-    return _ops.einsum(equation, _listed(operands))
+    operands = _listed(operands)
+    if _C._has_torch_function(operands):
+        return _C._handle_torch_function(einsum, operands, equation, *operands)
+    return _ops.einsum(equation, operands)
 
 
 @_overridable
@@ -171,9 +185,18 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
 
 
 @_overridable
-def lu(A, pivot=True, get_infos=False):
+def lu(A, pivot=True, get_infos=False, out=None):
     made = _C._VariableFunctions._lu_with_info(A, pivot, not get_infos)
-    return (made.LU, made.pivots, made.info) if get_infos else (made.LU, made.pivots)
+    made = (made.LU, made.pivots, made.info) if get_infos else (made.LU, made.pivots)
+    if out is None:
+        return made
+    if not isinstance(out, (tuple, list)):
+        raise TypeError(f"argument 'out' must be tuple of Tensors, not {type(out).__name__}")
+    if len(out) - int(get_infos) != 2:
+        raise TypeError(f"expected tuple of {2 + int(get_infos)} elements but got {len(out)}")
+    for there, value in zip(out, made):
+        there.resize_as_(value).copy_(value)
+    return out
 
 
 @_overridable

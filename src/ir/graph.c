@@ -53,6 +53,7 @@ void tp_origin_unref(tp_origin *o)
     if (o->stack_trace)
         tp_value_unref((tp_value){ .tag = TP_STRING, .string = o->stack_trace });
     unref_handle(o->module_stack);
+    unref_handle(o->custom);
     tp_free(o);
 }
 

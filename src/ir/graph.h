@@ -53,6 +53,7 @@ typedef struct tp_origin {
     tp_count   refs;
     tp_string *stack_trace;         /* counted, may be NULL: as Python prints tracebacks */
     tp_handle *module_stack;        /* counted, may be NULL: meta["nn_module_stack"] */
+    tp_handle *custom;              /* counted, may be NULL: meta["custom"], what programs annotate */
     uint64_t   sequence;            /* of the tape, 0: none; "seq_nr" */
     bool       backward;            /* made while a backward formula ran */
 } tp_origin;

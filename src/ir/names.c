@@ -65,13 +65,13 @@ static size_t make_legal(const char *wish, char *out)
     return at > out ? (size_t)(at - out) : strlen(strcpy(out, "_unnamed"));
 }
 
-/* Where the number of "stem_12" begins; the length when it has none. */
+/* Where the number of "stem_12" begins; the length when it has none. "_12" is a stem: the call of a module named 12. */
 static size_t number_at(const char *name, size_t length)
 {
     size_t at = length;
     while (at > 0 && isdigit((unsigned char)name[at - 1]))
         at--;
-    return at < length && at > 0 && name[at - 1] == '_' ? at : length;
+    return at < length && at > 1 && name[at - 1] == '_' ? at : length;
 }
 
 /* What a graph knows of the names that share a stem. The numbers from 1 to `run` are all taken: they stand here and in no map,

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "grad/tape.h"
+#include "python/fx.h"
 
 void aot_origins_fini(aot_origins *o)
 {
@@ -26,41 +27,18 @@ static tp_origin *of_formula(const aot_origins *o, const tp_grad_node *n)
     return low < o->calls.count ? tp_origin_ref(o->calls.item[low].origin) : NULL;
 }
 
-/* The text of the meta that is current; borrowed from `meta`. */
-static const char *current_trace(aot_origins *o, PyObject **meta, Py_ssize_t *length)
-{
-    if (!o->traceback)
-        o->traceback = face_import("fx.traceback");
-    *meta = o->traceback ? PyObject_CallMethod(o->traceback, "get_current_meta", NULL) : NULL;
-    PyObject *text = *meta && PyDict_Check(*meta) ? PyDict_GetItemString(*meta, "stack_trace") : NULL;
-    return text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, length) : NULL;
-}
-
-static tp_origin *from_text(const char *text, size_t length)
-{
-    tp_value string = tp_value_string(text, length);
-    tp_origin *made = string.tag == TP_STRING ? tp_origin_new() : NULL;
-    if (made)
-        made->stack_trace = string.string;
-    else
-        tp_value_unref(string);
-    return made;
-}
-
 tp_origin *aot_origin_now(aot_origins *o)
 {
-    PyObject *meta = NULL;
-    Py_ssize_t length = 0;
     if (tp_self.engine)
         return of_formula(o, tp_self.engine);
-    const char *text = current_trace(o, &meta, &length);
-    tp_origin *made = text ? from_text(text, (size_t)length) : NULL;
+    if (!o->traceback)
+        o->traceback = face_import("fx.traceback");
+    PyObject *meta = o->traceback ? PyObject_CallMethod(o->traceback, "get_current_meta", NULL) : NULL;
+    tp_origin *made = meta ? fx_origin_of(meta) : NULL;
     PyErr_Clear();
     Py_XDECREF(meta);
-    if (!made) {
-        tp_error_clear();               /* a graph without the text is still the graph */
-        return NULL;
-    }
+    if (!made)
+        return NULL;                    /* a graph without the text is still the graph */
     struct aot_call call = { atomic_load(&tp_the_runtime.sequence), made };
     if (tp_array_push(&o->calls, call))
         tp_origin_ref(made);

@@ -1,6 +1,6 @@
 /* aot_origin.h - where the nodes of a traced program come from.
  *
- * While the package runs a graph with fx.traceback's meta kept, each recorded node gets the stack trace of the node that runs.
+ * While the package runs a graph with fx.traceback's meta kept, each recorded node gets the origin of the node that runs.
  * A node recorded while a formula of the tape runs gets that of the forward call which made the tape's node: calls are noted
  * with the tape's sequence number at their time. */
 #ifndef TP_PYTHON_AOT_ORIGIN_H

@@ -103,6 +103,7 @@ struct face_state {
         PyObject *list, *dict;      /* counted: immutable_list, immutable_dict */
         PyObject *side_effects;     /* counted: set of callables that may not be dropped */
         PyObject *tensor_meta;      /* counted: makes meta["tensor_meta"] of a tensor */
+        PyObject *graph_module, *tell_failure;      /* counted: a class, and what is asked when a call of such a module failed */
         PyObject *builtins;         /* counted dict: function -> index among tp_builtins */
         PyObject *builtin_objects;  /* counted list: the functions by index; None: not found */
         PyObject *name_owner;       /* counted: interned "_owning_module" */

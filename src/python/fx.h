@@ -37,6 +37,7 @@ static inline tp_graph *fx_graph_of(PyObject *o) { return ((fx_graph *)o)->graph
 /* ---- fx_node.c ---- */
 PyObject *fx_wrap_node(tp_node *n);
 PyObject *fx_node_meta(tp_node *n);                         /* the dict, made when there is none; borrowed */
+tp_origin *fx_origin_of(PyObject *meta);                    /* of nodes made while a node with this meta runs; owned, NULL: none */
 bool fx_node_types_init(PyObject *module);
 PyTypeObject *fx_make_type(PyObject *module, PyType_Spec *spec, const char *attribute);
 int fx_is_impure(tp_node *n, bool random);                  /* -1: exception set */

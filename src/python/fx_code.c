@@ -123,9 +123,11 @@ static bool host_constant(void *data, tp_value v, bool plain, tp_text *out)
     } else if (o) {
         PyObject *value = d->globals &&
             PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__members__") ? PyObject_GetAttrString(o, "name") : NULL;
-        PyObject *type = value ? fx_type_name((PyObject *)Py_TYPE(o), d->globals) : NULL;
+        PyObject *hint = value ? PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__") : NULL;
+        PyObject *type = hint ? fx_add_global(d->globals, hint, (PyObject *)Py_TYPE(o)) : NULL;
         PyErr_Clear();
         text = type ? PyUnicode_FromFormat("%U.%U", type, value) : PyObject_Repr(o);
+        Py_XDECREF(hint);
         Py_XDECREF(value);
         Py_XDECREF(type);
     }
@@ -247,6 +249,7 @@ static bool pytree_signature(host_data *d, char *const *parameter, size_t count,
             noted = true;
         }
     tp_text_add(out, noted ? "\n\n    " : "\n    ");
+    tp_text_add(out, self ? "self, " : "");     /* a leaf of the spec like any other */
     for (size_t i = 0; i < count; i++) {
         size_t length = strcspn(parameter[i], ":#=");
         while (length && parameter[i][length - 1] == ' ')
@@ -254,7 +257,7 @@ static bool pytree_signature(host_data *d, char *const *parameter, size_t count,
         tp_text_add(out, "%.*s, ", (int)length, parameter[i]);
     }
     tp_text_add(out, positional < 0 ? "= fx_pytree.tree_flatten_spec([" : "= fx_pytree.tree_flatten_spec(([");
-    put_names(names, self, positional < 0 ? total : positional, false, out);
+    put_names(names, 0, positional < 0 ? total : positional, false, out);
     if (positional >= 0) {
         tp_text_add(out, "], {");
         put_names(names, positional, total, true, out);

@@ -342,7 +342,21 @@ static PyObject *node_copy(PyObject *self, PyObject *unused)
     return Py_NewRef(self);
 }
 
+/* A target as listings show it. */
+static PyObject *node_show_target(PyObject *self, PyObject *target)
+{
+    (void)self;
+    if (PyUnicode_Check(target))
+        return Py_NewRef(target);
+    PyObject *name = fx_qualified_name(target);
+    const char *text = name ? PyUnicode_AsUTF8(name) : NULL;
+    if (text && strncmp(text, "_operator.", 10) == 0)
+        Py_SETREF(name, PyUnicode_FromString(text + 1));
+    return name;
+}
+
 PyMethodDef fx_node_methods[] = {
+    { "_pretty_print_target", node_show_target, METH_O, NULL },
     { "append", node_append, METH_O, NULL },
     { "prepend", node_prepend, METH_O, NULL },
     { "update_arg", node_update_arg, METH_VARARGS, NULL },

@@ -704,14 +704,14 @@ static PyType_Spec graph_spec = {
 /* What the package's fx defines and C makes or asks. */
 static PyObject *register_fx(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "graph", "immutable_list", "immutable_dict", "side_effects", "tensor_meta", NULL };
-    PyObject *in[5] = { 0 };
+    static char *names[] = { "graph", "immutable_list", "immutable_dict", "side_effects", "tensor_meta", "graph_module", "tell_failure", NULL };
+    PyObject *in[7] = { 0 };
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOO", names, &in[0], &in[1], &in[2], &in[3], &in[4]))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOOOO!O", names, &in[0], &in[1], &in[2], &in[3], &in[4], &PyType_Type, &in[5], &in[6]))
         return NULL;
-    PyObject **field[5] = { &face.fx.graph_class, &face.fx.list, &face.fx.dict, &face.fx.side_effects,
-                            &face.fx.tensor_meta };
-    for (int i = 0; i < 5; i++)
+    PyObject **field[7] = { &face.fx.graph_class, &face.fx.list, &face.fx.dict, &face.fx.side_effects,
+                            &face.fx.tensor_meta, &face.fx.graph_module, &face.fx.tell_failure };
+    for (int i = 0; i < 7; i++)
         if (in[i])
             Py_XSETREF(*field[i], Py_NewRef(in[i]));
     Py_RETURN_NONE;

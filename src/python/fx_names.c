@@ -64,6 +64,14 @@ static PyObject *method_name(PyObject *o, PyObject *name)
     return result;
 }
 
+/* A function that is written in torch.functional goes by that name, though the root has it too. */
+static bool is_functional(PyObject *o, PyObject *module)
+{
+    const char *text = module && PyFunction_Check(o) ? PyUnicode_AsUTF8(module) : NULL;
+    size_t length = strlen(face.package);
+    return text && strncmp(text, face.package, length) == 0 && strcmp(text + length, ".functional") == 0;
+}
+
 PyObject *fx_qualified_name(PyObject *o)
 {
     const tp_op *op = face_overload_op(o);
@@ -74,7 +82,7 @@ PyObject *fx_qualified_name(PyObject *o)
     PyObject *package = name ? package_module() : NULL;
     if (!name) {
         PyErr_Format(PyExc_RuntimeError, "cannot find the name of %R", o);
-    } else if (found_in(package, PyUnicode_AsUTF8(name), o)) {
+    } else if (!is_functional(o, module) && found_in(package, PyUnicode_AsUTF8(name), o)) {
         result = PyUnicode_FromFormat("torch.%U", name);
     } else if (!(result = method_name(o, name)) && !PyErr_Occurred()) {
         PyObject *place = module ? as_torch(module) : NULL;
@@ -113,16 +121,22 @@ bool fx_from_package(PyObject *o)
     return inside;
 }
 
-/* Everything that no name can have becomes an underscore. */
+/* Each run of what no name can have becomes one underscore; one stands before a digit, too. */
 static PyObject *legal_name(PyObject *hint)
 {
     const char *text = PyUnicode_AsUTF8(hint);
-    PyObject *bytes = text ? PyBytes_FromString(text) : NULL;
+    PyObject *bytes = text ? PyBytes_FromFormat("_%s", text) : NULL;
     if (!bytes)
         return NULL;
-    for (char *c = PyBytes_AS_STRING(bytes); *c; c++)
-        if ((unsigned char)*c < 128 && !Py_ISALNUM((unsigned char)*c) && *c != '_')
-            *c = '_';
+    char *to = PyBytes_AS_STRING(bytes) + (Py_ISDIGIT((unsigned char)*text) ? 1 : 0);
+    bool legal = true;
+    for (const char *c = text; *c; c++) {
+        bool before = legal;
+        legal = (unsigned char)*c < 128 && (Py_ISALNUM((unsigned char)*c) || *c == '_');
+        if (legal || before)
+            *to++ = legal ? *c : '_';
+    }
+    *to = 0;
     PyObject *name = PyUnicode_FromString(PyBytes_AS_STRING(bytes));
     Py_DECREF(bytes);
     return name;
@@ -133,7 +147,15 @@ PyObject *fx_add_global(PyObject *globals, PyObject *hint, PyObject *o)
     if (o != (PyObject *)face.device && fx_from_package(o))
         return fx_qualified_name(o);
     PyErr_Clear();
-    PyObject *stem = legal_name(hint), *name = Py_XNewRef(stem);
+    PyObject *stem = legal_name(hint), *name = Py_XNewRef(stem), *known_as, *value;
+    Py_ssize_t at = 0;
+    if (name && PyDict_GetItemWithError(globals, name) != o)
+        while (PyDict_Next(globals, &at, &known_as, &value))
+            if (value == o) {
+                Py_DECREF(name);
+                Py_DECREF(stem);
+                return Py_NewRef(known_as);
+            }
     for (int i = 1; name; i++) {
         PyObject *known = PyDict_GetItemWithError(globals, name);
         if (known == o || (!known && !PyErr_Occurred() && PyDict_SetItem(globals, name, o) == 0))
@@ -168,6 +190,32 @@ static PyObject *class_name(PyObject *type)
     return result;
 }
 
+/* What a generic is made of: typing.List and its like, a class of the builtins or of collections; *name is how it is called. */
+static PyObject *generic_origin(PyObject *type, PyObject **name)
+{
+    static const char *const own[] = { "List", "Dict", "Set", "FrozenSet", "Tuple" };
+    PyObject *text = PyObject_Repr(type), *typing = PyImport_ImportModule("typing"), *origin = NULL;
+    Py_ssize_t bracket = text ? PyUnicode_FindChar(text, '[', 0, PyUnicode_GET_LENGTH(text), 1) : -1;
+    *name = text && typing ? PyUnicode_Substring(text, 0, bracket > 0 ? bracket : PyUnicode_GET_LENGTH(text)) : NULL;
+    const char *bare = *name ? PyUnicode_AsUTF8(*name) : NULL;
+    if (bare && strncmp(bare, "typing.", 7) == 0) {
+        /* Optional[X] is Union[X, None] by its arguments, whatever its repr. */
+        if (strcmp(bare, "typing.Optional") == 0)
+            Py_SETREF(*name, PyUnicode_FromString("typing.Union"));
+        bare = *name ? PyUnicode_AsUTF8(*name) : NULL;
+        for (size_t i = 0; bare && !origin && i < TP_COUNT(own); i++)
+            if (strcmp(bare + 7, own[i]) == 0)
+                origin = PyObject_GetAttrString(typing, own[i]);
+    }
+    if (!origin && bare && (origin = PyObject_GetAttrString(type, "__origin__")) && PyType_Check(origin))
+        Py_SETREF(*name, class_name(origin));
+    Py_XDECREF(text);
+    Py_XDECREF(typing);
+    if (!*name)
+        Py_CLEAR(origin);
+    return origin;
+}
+
 /* typing_List[int]: the origin's name, then its arguments. */
 static PyObject *generic_name(PyObject *type, PyObject *args, PyObject *globals, const char *separator)
 {
@@ -182,27 +230,12 @@ static PyObject *generic_name(PyObject *type, PyObject *args, PyObject *globals,
     if (joined && *separator == '|') {
         result = Py_NewRef(joined);
     } else if (joined) {
-        PyObject *text = PyObject_Repr(type), *bare = NULL;
-        Py_ssize_t bracket = text ? PyUnicode_FindChar(text, '[', 0, PyUnicode_GET_LENGTH(text), 1) : -1;
-        if (text)
-            bare = bracket > 0 ? PyUnicode_Substring(text, 0, bracket) : Py_NewRef(text);
-        /* Optional[X] is Union[X, None] by its arguments, whatever its repr. */
-        if (bare && PyUnicode_CompareWithASCIIString(bare, "typing.Optional") == 0)
-            Py_SETREF(bare, PyUnicode_FromString("typing.Union"));
-        PyObject *typing = bare ? PyImport_ImportModule("typing") : NULL, *origin = NULL;
-        if (typing && PyUnicode_Tailmatch(bare, between, 0, 0, -1) >= 0) {
-            const char *name = PyUnicode_AsUTF8(bare);
-            origin = name && strncmp(name, "typing.", 7) == 0 ? PyObject_GetAttrString(typing, name + 7)
-                                                              : PyObject_GetAttrString(type, "__origin__");
-        }
-        PyObject *called = origin ? fx_add_global(globals, bare, origin) : NULL;
+        PyObject *bare, *origin = generic_origin(type, &bare), *called = origin ? fx_add_global(globals, bare, origin) : NULL;
         if (called)
-            result = PyUnicode_FromFormat("%U[%U]", called, joined);
+            result = PyTuple_GET_SIZE(args) ? PyUnicode_FromFormat("%U[%U]", called, joined) : Py_NewRef(called);
         Py_XDECREF(called);
         Py_XDECREF(origin);
-        Py_XDECREF(typing);
         Py_XDECREF(bare);
-        Py_XDECREF(text);
     }
     Py_XDECREF(joined);
     Py_XDECREF(between);
@@ -220,7 +253,17 @@ PyObject *fx_type_name(PyObject *type, PyObject *globals)
         bool joined = strcmp(Py_TYPE(type)->tp_name, "types.UnionType") == 0;
         result = generic_name(type, args, globals, joined ? "|" : ",");
     } else {
-        PyObject *hint = PyType_Check(type) ? class_name(type) : PyObject_Repr(type);
+        /* typing.Tuple without arguments is tuple. */
+        PyObject *origin = globals && !PyType_Check(type) && !generic ? PyObject_GetAttrString(type, "__origin__") : NULL;
+        PyErr_Clear();
+        if (origin && PyType_Check(origin)) {
+            Py_XDECREF(args);
+            result = fx_type_name(origin, globals);
+            Py_DECREF(origin);
+            return result;
+        }
+        Py_XDECREF(origin);
+        PyObject *hint = PyType_Check(type) ? class_name(type) : globals && type == Py_Ellipsis ? PyUnicode_FromString("...") : PyObject_Repr(type);
         if (hint && globals)
             result = fx_add_global(globals, hint, type);
         else

@@ -105,7 +105,36 @@ static bool put_origin(PyObject *dict, const tp_origin *o)
         return false;
     if (o->module_stack && !put_item(dict, "nn_module_stack", Py_NewRef((PyObject *)o->module_stack->object)))
         return false;
+    if (o->custom && !put_item(dict, "custom", Py_NewRef((PyObject *)o->custom->object)))
+        return false;
     return !o->sequence || put_item(dict, "seq_nr", PyLong_FromUnsignedLongLong(o->sequence));
+}
+
+/* A copy of what a node that runs is annotated with: later changes to it are not of the nodes made before. */
+static tp_handle *copied_item(PyObject *meta, const char *name)
+{
+    PyObject *value = PyDict_GetItemString(meta, name);
+    PyObject *copy = value && PyDict_Check(value) ? PyObject_CallMethod(value, "copy", NULL) : NULL;
+    tp_handle *h = copy ? face_handle_new(copy) : NULL;
+    Py_XDECREF(copy);
+    return h;
+}
+
+tp_origin *fx_origin_of(PyObject *meta)
+{
+    tp_origin *o = PyDict_Check(meta) && PyDict_GET_SIZE(meta) ? tp_origin_new() : NULL;
+    if (!o)
+        return NULL;
+    PyObject *text = PyDict_GetItemString(meta, "stack_trace");
+    Py_ssize_t length = 0;
+    const char *bytes = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, &length) : NULL;
+    tp_value string = bytes ? tp_value_string(bytes, (size_t)length) : tp_none();
+    o->stack_trace = string.tag == TP_STRING ? string.string : NULL;
+    o->module_stack = copied_item(meta, "nn_module_stack");
+    o->custom = copied_item(meta, "custom");
+    PyErr_Clear();
+    tp_error_clear();
+    return o;
 }
 
 /* What C knows of the node, in the order in which tracing writes it. */

@@ -5,6 +5,7 @@
 #include "pass/order.h"
 #include "pass/partition.h"
 #include "pass/pass.h"
+#include "pass/reinplace.h"
 #include "pass/split.h"
 #include "python/fx.h"
 
@@ -252,6 +253,30 @@ static PyObject *merge_equal(PyObject *module, PyObject *args)
     return ok ? PyBool_FromLong(changed) : face_raise();
 }
 
+/* ---- calls that write ---- */
+
+/* (graph, {node: what it gives}): makes calls write into their first argument where nobody can tell. */
+static PyObject *reinplace(PyObject *module, PyObject *args)
+{
+    PyObject *graph, *values, *key, *value;
+    Py_ssize_t at = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!O!", face.fx.graph, &graph, &PyDict_Type, &values))
+        return NULL;
+    tp_graph *g = fx_graph_of(graph);
+    uint32_t count = g->node_count + 1;
+    tp_value *of = tp_alloc_zero(count * sizeof *of);
+    bool ok = of || face_raise();
+    while (ok && PyDict_Next(values, &at, &key, &value))
+        if (fx_is_node(key) && fx_node_of(key)->graph == g)
+            ok = fx_to_value(NULL, value, &of[fx_node_of(key)->id]);
+    ok = ok && (tp_reinplace(g, of) || face_raise());
+    if (of)
+        tp_values_unref(of, count);
+    tp_free(of);
+    return ok ? Py_NewRef(Py_None) : NULL;
+}
+
 /* ---- pictures ---- */
 typedef struct painting {
     const char **label, **fill;     /* owned arrays by node id; borrowed texts, NULL: left out */
@@ -303,6 +328,7 @@ static PyMethodDef functions[] = {
     { "_fx_draw", draw, METH_VARARGS, NULL },
     { "_fx_order", order, METH_VARARGS, NULL },
     { "_fx_merge_equal", merge_equal, METH_VARARGS, NULL },
+    { "_fx_reinplace", reinplace, METH_VARARGS, NULL },
     { 0 },
 };
 

@@ -2,6 +2,7 @@
  *
  * The package's make_fx prepares inputs (fake or symbolic ones) and makes the GraphModule; here the recorder is mounted
  * around the call, and taken away whatever happens. */
+#include "python/aot_origin.h"
 #include "python/fx.h"
 #include "python/pytree.h"
 #include "python/user_stack.h"
@@ -10,6 +11,7 @@
 typedef struct tracing {
     PyObject *table;            /* borrowed dict, may be NULL: OpOverload -> callable */
     user_stack   lines;
+    aot_origins  kept;          /* of the nodes that run, while fx.traceback keeps them */
     tp_recorder *recorder;      /* owned */
 } tracing;
 
@@ -51,6 +53,11 @@ static bool is_parameter(void *context, const tp_tensor *t)
 {
     (void)context;
     return t->wrapper && face.parameter && PyObject_TypeCheck((PyObject *)t->wrapper, face.parameter);
+}
+
+static tp_origin *origin_kept(void *context)
+{
+    return aot_origin_now(&((tracing *)context)->kept);
 }
 
 static tp_origin *origin(void *context)
@@ -186,22 +193,22 @@ static PyObject *finish(tp_recorder *r, PyObject *given, bool flatten)
     return NULL;
 }
 
-/* _make_fx(function, leaves, names, in_spec, pre_dispatch, table or None, flatten_output, with_lines): function takes the arguments that
- * the leaves make by the spec. */
+/* _make_fx(function, leaves, names, in_spec, pre_dispatch, table or None, flatten_output, with_lines, with_kept_meta): function takes the
+ * arguments that the leaves make by the spec. */
 static PyObject *make_fx(PyObject *module, PyObject *args)
 {
     PyObject *function, *leaves, *names, *spec, *table, *result = NULL;
-    int pre_dispatch, flatten, lines;
+    int pre_dispatch, flatten, lines, kept;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OO!O!O!pOpp", &function, &PyList_Type, &leaves, &PyList_Type, &names, face.pytree->spec, &spec, &pre_dispatch,
-                          &table, &flatten, &lines))
+    if (!PyArg_ParseTuple(args, "OO!O!O!pOppp", &function, &PyList_Type, &leaves, &PyList_Type, &names, face.pytree->spec, &spec, &pre_dispatch,
+                          &table, &flatten, &lines, &kept))
         return NULL;
     if (PyList_GET_SIZE(names) != PyList_GET_SIZE(leaves))
         return PyErr_Format(PyExc_ValueError, "one name for each input is needed");
     bool decomposes = PyDict_Check(table) && PyDict_GET_SIZE(table) > 0;
     tracing t = { .table = table };
     tp_record_host host = { .context = &t, .decompose = decomposes ? decompose : NULL, .is_parameter = is_parameter,
-                            .origin = lines ? origin : NULL, .derived = fx_show_derived };
+                            .origin = kept ? origin_kept : lines ? origin : NULL, .derived = fx_show_derived };
     PyObject *given = NULL, *positional = NULL;
     if (!lines || user_stack_init(&t.lines, true)) {
         if (!(t.recorder = tp_recorder_new(&host)))
@@ -221,6 +228,7 @@ static PyObject *make_fx(PyObject *module, PyObject *args)
     Py_XDECREF(positional);
     tp_recorder_free(t.recorder);
     user_stack_fini(&t.lines);
+    aot_origins_fini(&t.kept);
     return result;
 }
 

@@ -68,6 +68,27 @@ static PyObject *call_with_self(PyObject *const *args, Py_ssize_t count, PyObjec
     return result;
 }
 
+/* A GraphModule whose generated code failed has shown where; what is left of the traceback would be its insides. An exception that was
+ * shown goes through outer modules as it is. */
+static void tell_failure(PyObject *self)
+{
+    PyObject *type, *value, *trace;
+    if (!face.fx.tell_failure || !PyObject_TypeCheck(self, (PyTypeObject *)face.fx.graph_module) || !PyErr_ExceptionMatches(PyExc_Exception))
+        return;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace)
+        PyException_SetTraceback(value, trace);
+    PyObject *told = PyObject_HasAttrString(value, "_fx_told") ? NULL : PyObject_CallOneArg(face.fx.tell_failure, value);
+    if (told && PyObject_IsTrue(told) == 1 && PyObject_SetAttrString(value, "_fx_told", Py_True) == 0) {
+        PyException_SetTraceback(value, Py_None);
+        Py_CLEAR(trace);
+    }
+    Py_XDECREF(told);
+    PyErr_Clear();
+    PyErr_Restore(type, value, trace);
+}
+
 /* As call_with_self, of arguments that lie elsewhere. */
 static PyObject *call_with_args(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
@@ -79,6 +100,8 @@ static PyObject *call_with_args(PyObject *self, PyObject *const *args, Py_ssize_
     if (given)
         memcpy(all + 1, args, given * sizeof *all);
     PyObject *result = call_with_self(all, count + 1, names);
+    if (TP_UNLIKELY(!result))
+        tell_failure(self);
     if (all != few)
         tp_free(all);
     return result;

@@ -97,10 +97,10 @@ def test_calls_and_literals():
 def test_signatures():
     def f(x: typing.List[int], *args, k=None, **kw) -> torch.Tensor:
         return x, args, kw, k
-    assert code(f).strip().startswith("def forward(self, x : typing_List[int], k = None, *args, **kw) -> torch.Tensor:\n    _args = args\n    _kw = kw")
+    assert code(f).strip().startswith("def forward(self, x : typing_List[int], k = None, *args, **kw):\n    _args = args\n    _kw = kw")
     def g(x: typing.Optional[torch.Tensor], y: "list[int]" = 3):
         return x
-    assert "x : typing_Union[torch.Tensor,NoneType], y : _list_int__ = 3" in code(g)
+    assert "x : typing_Union[torch.Tensor,NoneType], y : _list_int_ = 3" in code(g)
 
 
 class Pair(typing.NamedTuple):
@@ -724,3 +724,30 @@ def test_drawings():
     assert len(picture.getElementsByTagName("line")) == sum(len(node.all_input_nodes) for node in module.graph.nodes)
     with pytest.raises(RuntimeError, match="requires the pydot package"):
         dot.write_png("block.png")
+
+
+def test_asserts_of_submodules_and_closures_are_rewritten():
+    from taper.fx.experimental.rewriter import RewritingTracer
+    least = 3
+
+    class Inner(nn.Module):
+        def forward(self, x):
+            assert x.size(0) > least, "short"
+            return x
+
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x):
+            y: int = self.inner(x)
+            return y
+    tracer = RewritingTracer()
+    graph = tracer.trace(Outer())
+    module = fx.GraphModule(tracer.root, graph)
+    assert [node.args[1] for node in graph.find_nodes(op="call_function", target=torch._assert)] == ["short"]
+    assert module(torch.ones(4)).shape == (4,)
+    with pytest.raises(AssertionError, match="short"):
+        module(torch.ones(3))
+    assert type(Outer().inner) is Inner

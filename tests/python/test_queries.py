@@ -46,3 +46,13 @@ def test_products_of_a_wider_type():
     assert torch.mm(a, a.t(), torch.float32, out=out) is out and out.tolist() == [[5, 14], [14, 50]]
     with pytest.raises(RuntimeError, match="out_dtype must be the same as input dtype or fp32"):
         aten.bmm.dtype(a[None], a.t()[None], torch.float64)
+
+
+def test_lu_of_a_singular_matrix_is_given_as_it_is():
+    ones = torch.ones(2, 2)
+    for made in (torch.lu(ones), torch._lu_with_info(ones), torch.lu(ones, get_infos=True)):
+        assert made[0].tolist() == [[1, 1], [1, 0]] and made[1].tolist() == [1, 2]
+    out = torch.empty(0), torch.empty(0, dtype=torch.int32)
+    assert torch.lu(ones, out=out) is out and out[0].tolist() == [[1, 1], [1, 0]]
+    with pytest.raises(TypeError, match="expected tuple of 2 elements but got 1"):
+        torch.lu(ones, out=out[:1])

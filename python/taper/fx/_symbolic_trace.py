@@ -1,5 +1,7 @@
 """Tracing a function by calling it with proxies."""
 import builtins
+import collections
+import copy
 import functools
 import inspect
 import math
@@ -12,7 +14,7 @@ from ..nn import Module, Parameter, Sequential
 from .graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from .graph_module import GraphModule
 from .node import base_types, map_aggregate
-from .proxy import ParameterProxy, Proxy, TracerBase
+from .proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
 
 __all__ = ["PHBase", "PHWithMeta", "Tracer", "wrap", "symbolic_trace", "ProxyableClassMeta"]
 
@@ -74,6 +76,9 @@ _tracing = {"on": False}
 
 def is_fx_tracing():
     return _tracing["on"]
+
+
+is_fx_symbolic_tracing = is_fx_tracing
 
 
 def _assert_is_none(value, msg):
@@ -160,6 +165,8 @@ class Tracer(TracerBase):
         self.submodule_paths = None
         self.root_module_name = ""
         self.tensor_attrs = {}
+        self.scope, self.node_name_to_scope = Scope("", None), {}
+        self.num_calls = {}                 # path of a module -> how often it was called
         self._listed = {}                   # how members of the root are listed -> {id: (name, member)}
         self._constants = 0
 
@@ -227,11 +234,14 @@ class Tracer(TracerBase):
     def call_module(self, m, forward, args, kwargs):
         path = self.path_of_module(m)
         outer = self.module_stack
-        self.module_stack = {**(outer or {}), path: (path, type(m))}
+        times = self.num_calls[path] = self.num_calls.get(path, 0) + 1
+        self.module_stack = collections.OrderedDict(outer or {})
+        self.module_stack[path if times == 1 else f"{path}@{times - 1}"] = (path, type(m))
         try:
-            if self.is_leaf_module(m, path):
-                return self.create_proxy("call_module", path, args, kwargs)
-            return forward(*args, **kwargs)
+            with ScopeContextManager(self.scope, Scope(path, type(m))):
+                if self.is_leaf_module(m, path):
+                    return self.create_proxy("call_module", path, args, kwargs)
+                return forward(*args, **kwargs)
         finally:
             self.module_stack = outer
 
@@ -244,10 +254,10 @@ class Tracer(TracerBase):
         if name is None:
             return attr_val
         if name not in parameter_proxy_cache:
-            make = None
+            special = {}
             if self.param_shapes_constant:
-                make = lambda node: ParameterProxy(self, node, name, attr_val)
-            parameter_proxy_cache[name] = self.create_proxy("get_attr", name, (), {}, proxy_factory_fn=make)
+                special["proxy_factory_fn"] = lambda node: ParameterProxy(self, node, name, attr_val)
+            parameter_proxy_cache[name] = self.create_proxy("get_attr", name, (), {}, **special)
         return parameter_proxy_cache[name]
 
     # ---- inputs ----
@@ -268,6 +278,8 @@ class Tracer(TracerBase):
             count[0] += 1
             out = self.create_proxy("placeholder", f"{name}_{count[0]}", default, {})
             if isinstance(x, PHBase):
+                if isinstance(x, PHWithMeta):
+                    out.node.ph_key = x.ph_key
                 return out
             if x is None:
                 wrapped = _wrapped(_assert_is_none)
@@ -279,14 +291,11 @@ class Tracer(TracerBase):
                 warnings.warn(f"Was not able to add assertion to guarantee correct input {name} to specialized function. It is up to the user "
                               "to make sure that your inputs match the inputs you specialized the function with.", stacklevel=2)
             return x
-        if isinstance(value, (tuple, list, dict)):
-            from ..utils import _pytree
-            return _pytree.tree_map(one, value)
-        return one(value)
+        return one(value) if isinstance(value, (PHBase, *base_types)) else _tree().tree_map(one, value)
 
     def create_args_for_root(self, root_fn, is_module, concrete_args=None):
         fn = inspect.unwrap(root_fn)
-        if not isinstance(fn, types.FunctionType) and not isinstance(fn, types.MethodType):
+        if not isinstance(fn, types.FunctionType):
             raise AssertionError(f"Expected FunctionType, got {type(root_fn)}")
         code = fn.__code__
         total = code.co_argcount + code.co_kwonlyargcount
@@ -317,13 +326,13 @@ class Tracer(TracerBase):
         if code.co_flags & inspect.CO_VARKEYWORDS:
             keywords["**"] = _Star(self._proxy_placeholder("**" + code.co_varnames[at], concrete_args, sig, fn))
         called = _calling(root_fn, code, keywords)
-        if concrete_args is not None and any(isinstance(v, (tuple, list, dict)) for v in concrete_args.values()):
-            return self._flattened(called, args, names, concrete_args)
+        if concrete_args is not None and any(_is_nested(concrete_args[name]) for name in names if name in concrete_args):
+            return self._flattened(called, args, ["self"] * is_module + names, concrete_args)
         return called, args
 
     def _flattened(self, fn, args, names, concrete_args):
         """Inputs and results as trees: the graph's code flattens and unflattens them."""
-        from ..utils import _pytree
+        _pytree = _tree()
         example = [concrete_args.get(name, PH) for name in names]
         in_spec = _pytree.tree_structure(example)
 
@@ -340,6 +349,8 @@ class Tracer(TracerBase):
         is_module = isinstance(root, Module)
         if is_module:
             self.root = root
+            if not hasattr(type(root), self.traced_func_name):
+                raise AssertionError(f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}")
             fn = getattr(type(root), self.traced_func_name)
             self.root_module_name = root._get_name()
             self.submodule_paths = {module: name for name, module in root.named_modules()}
@@ -347,12 +358,14 @@ class Tracer(TracerBase):
             self.root = Module()
             fn = root
         self.graph = Graph(tracer_cls=getattr(self, "__class__", None))
-        self.tensor_attrs, self._listed = {}, {}
+        self.tensor_attrs, self._listed, self.num_calls = {}, {}, {}
         if is_module:
             self._collect_tensors(root, "")
-        returns = getattr(fn, "__annotations__", {}).get("return")
-        names = getattr(inspect.unwrap(fn), "__globals__", {})
+        written = inspect.unwrap(fn)
+        names = getattr(written, "__globals__", {})
         fn, args = self.create_args_for_root(fn, is_module, concrete_args)
+        returns = getattr(fn, "__annotations__", {}).get("return")
+        self.graph._origin = f" from {written.__code__.co_filename}:{written.__code__.co_firstlineno} in {written.__code__.co_name}"
         with _Patches() as patches:
             self._patch(patches, names)
             patches.item(_tracing, "on", True)
@@ -399,6 +412,22 @@ class Tracer(TracerBase):
             if id(value) in self._autowrap_ids and not name.startswith("_") and callable(value):
                 patches.item(names, name, _wrapped(value))
 
+    def __deepcopy__(self, memo):
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        for name, value in self.__dict__.items():       # modules are looked at, not had
+            made.__dict__[name] = list(value) if name == "_autowrap_search" else copy.deepcopy(value, memo)
+        return made
+
+
+def _tree():
+    from ..utils import _pytree
+    return _pytree
+
+
+def _is_nested(value):
+    return not isinstance(value, (PHBase, *base_types)) and not _tree().tree_structure(value).is_leaf()
+
 
 class _Star:
     """Carries the proxy of *args or **kwargs past the signature."""
@@ -427,7 +456,6 @@ def _calling(fn, code, keywords):
         if tail is not None:
             last = last + [tail.proxy]
         return fn(*flat, *plain.values(), *last)
-    called.__annotations__ = getattr(fn, "__annotations__", {})
     return called
 
 

@@ -1,4 +1,5 @@
 """Graphs: the nodes are C's business; here is what concerns modules and code generation."""
+import collections
 import contextlib
 import copy
 import types
@@ -155,6 +156,7 @@ class _PyTreeCodeGen(CodeGen):
 
 class Graph(_C._FxGraph):
     """A list of nodes: what a function does, step by step."""
+    _origin = ""            # " from file:line in name": of the traced function, in the file name of the generated code
 
     def __init__(self, owning_module=None, tracer_cls=None, tracer_extras=None):
         self._owning_module = owning_module
@@ -356,9 +358,9 @@ def tree_flatten_spec(pytree, spec):
         return [pytree]
     if spec.type in SUPPORTED_NODES:
         children = SUPPORTED_NODES[spec.type](pytree, spec)
-    elif spec.type is dict:
+    elif spec.type in (dict, collections.OrderedDict):
         children = [pytree[key] for key in spec.context]
-    elif spec.type in (list, tuple):
+    elif spec.type in (list, tuple, collections.namedtuple):        # read by items: a proxy of one has no other ways
         children = [pytree[i] for i in range(spec.num_children)]
     else:
         return spec.flatten_up_to(pytree)

@@ -31,27 +31,41 @@ class _Source:
         return self.src
 
 
-def _exec_with_source(src, names):
-    key = f"<eval_with_key>.{next(_keys)}"
+def _exec_with_source(src, names, origin=""):
+    key = f"<eval_with_key>.{next(_keys)}{origin}"
     names["__loader__"], names["__name__"] = _Source(src), key
     exec(compile(src, key, "exec"), names)
 
 
-def _forward_from_src(src, names):
+def _forward_from_src(src, names, origin=""):
     names = dict(names)
-    _exec_with_source(src, names)
+    _exec_with_source(src, names, origin)
     return names["forward"]
+
+
+def _tell_failure(error):
+    """Shows on stderr where generated code failed; False: it was other code. C asks when the call of a GraphModule fails."""
+    import linecache
+    import traceback
+    last = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__))
+    if not last or "eval_with_key" not in last[-1].filename:
+        return False
+    line, lines = last[-1].lineno, linecache.getlines(last[-1].filename)
+    print("\n".join(["".join(traceback.format_exception(error)),
+                     f"Call using an FX-traced Module, line {line} of the traced Module's generated forward function:",
+                     "".join(lines[line - 2:line]), "~" * len(last[-1].line) + "~~~ <--- HERE", "\n".join(lines[line:line + 2])]), file=sys.stderr)
+    return True
 
 
 class _Forward:
     """A generated function, compiled when it is first looked at: most graphs are read or run as plans, and compiling costs more
     than all the rest of making one."""
 
-    def __init__(self, code):
-        self.code = code
+    def __init__(self, code, origin):
+        self.code, self.origin = code, origin
 
     def __get__(self, module, cls):
-        function = _forward_from_src(self.code.src, self.code.globals)
+        function = _forward_from_src(self.code.src, self.code.globals, self.origin)
         for owner in cls.__mro__:
             if owner.__dict__.get("forward") is self:
                 owner.forward = function
@@ -162,6 +176,12 @@ def reduce_graph_module(state, import_block):
     return made
 
 
+def _naming(graph):
+    """The nodes that name members of the module, in the order of the graph."""
+    read, called = graph.find_nodes(op="get_attr"), graph.find_nodes(op="call_module")
+    return sorted(read + called) if read and called else read or called
+
+
 def _told_by_repr(nn):
     return (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
@@ -188,20 +208,17 @@ class GraphModule(Module):
         if isinstance(root, Module):
             if hasattr(root, "training"):
                 self.training = root.training
-            for op in ("get_attr", "call_module"):
-                for node in graph.find_nodes(op=op):
-                    if not self._take_child(graph, node.target, hasattr(root, node.target)):
-                        _copy_attr(root, self, node.target)
+            for node in _naming(graph):
+                if not self._take_child(graph, node.target, hasattr(root, node.target)):
+                    _copy_attr(root, self, node.target)
         elif isinstance(root, dict):
             targets = []
-            for op in ("get_attr", "call_module"):
-                for node in graph.find_nodes(op=op):
-                    if self._take_child(graph, node.target, node.target in root):
-                        continue
-                    if node.target not in root:
-                        raise RuntimeError(f"Node {node} referenced target {node.target} but that target was not "
-                                           "provided in ``root``!")
-                    targets.append(node.target)
+            for node in _naming(graph):
+                if self._take_child(graph, node.target, node.target in root):
+                    continue
+                if node.target not in root:
+                    raise RuntimeError(f"Node {node} referenced target {node.target} but that target was not provided in ``root``!")
+                targets.append(node.target)
             _assign_attrs(root, self, sorted(targets, key=lambda t: t.count(".")))
         else:
             raise RuntimeError(f"Unsupported type {root} passed for root!")
@@ -259,7 +276,7 @@ class GraphModule(Module):
         if isinstance(codegen, _PyTreeCodeGen):
             self._in_spec, self._out_spec = codegen.pytree_info.in_spec, codegen.pytree_info.out_spec
         self.__dict__["_python_code"] = code
-        type(self).forward = _Forward(code)
+        type(self).forward = _Forward(code, self._graph._origin)
         return code
 
     # ---- submodules ----
@@ -375,8 +392,13 @@ class GraphModule(Module):
             hook(made)
         return made
 
+    def _replicate_for_data_parallel(self):
+        made = self.__copy__()
+        made._is_replica = True
+        return made
+
     def __copy__(self):
-        made = GraphModule(self, self._graph, class_name=type(self).__name__)
+        made = GraphModule(self, self._graph)
         made.meta = self.meta.copy()
         made._graph.owning_module = self
         return made
@@ -414,3 +436,6 @@ class GraphModule(Module):
             yield
         finally:
             self._unregister_replace_node_hook(f)
+
+
+_C._fx_register(graph_module=GraphModule, tell_failure=_tell_failure)

@@ -44,9 +44,13 @@ class Interpreter:
 
     def boxed_run(self, args_list):
         """As run; takes the list's items out of it, so that they can be let go."""
+        wanted = len(self.graph.find_nodes(op="placeholder"))
+        if len(args_list) != wanted:
+            what = "missing arguments" if len(args_list) < wanted else "extra arguments"
+            raise RuntimeError(f"{self.name}.boxed_run expected {wanted} arguments for placeholders but received {len(args_list)} ({what})")
         args = list(args_list)
         args_list.clear()
-        return self.run(*args)
+        return self.run(*args, enable_io_processing=False)
 
     def _set_current_node(self, node):
         return fx_traceback.set_current_meta(node)

@@ -39,6 +39,20 @@ immutable_dict = _frozen(
     lambda d: frozenset(d.items()))
 
 
+def _register_trees():
+    from ..utils import _pytree
+    opened = {immutable_list: lambda l: (list(l), None), immutable_dict: lambda d: (list(d.values()), list(d))}
+    keyed = {immutable_list: lambda l: ([(_pytree.SequenceKey(i), x) for i, x in enumerate(l)], None),
+             immutable_dict: lambda d: ([(_pytree.MappingKey(key), x) for key, x in d.items()], list(d))}
+    closed = {immutable_list: lambda items, _: immutable_list(items), immutable_dict: lambda items, keys: immutable_dict(zip(keys, items))}
+    for cls in opened:
+        _pytree.register_pytree_node(cls, opened[cls], closed[cls], flatten_with_keys_fn=keyed[cls],
+                                     serialized_type_name=f"torch.fx.immutable_collections.{cls.__name__}")
+
+
+_register_trees()
+
+
 # ---- Nodes ---------------------------------------------------------------------------------------------------------
 Node = _C._FxNode
 map_arg = _C._fx_map_arg
@@ -47,6 +61,7 @@ _get_qualified_name = _C._fx_qualified_name
 _type_repr = _C._fx_type_name
 
 Argument = typing.Any
+ArgumentT = typing.TypeVar("ArgumentT", bound=typing.Any)
 Target = typing.Union[typing.Callable[..., typing.Any], str]
 BaseArgumentTypes = typing.Union[str, int, float, bool, complex]
 base_types = (str, int, float, bool, complex, type(None))
@@ -80,8 +95,32 @@ _find_package_effects()
 
 
 # ---- Marks of how stable an interface is; here they only mark ------------------------------------------------------
+_BACK_COMPAT_OBJECTS = {}
+_MARKED_WITH_COMPATIBILITY = {}
+
+
 def compatibility(is_backward_compatible=False):
-    return lambda function: function
+    def mark(one):
+        _MARKED_WITH_COMPATIBILITY.setdefault(one)
+        if is_backward_compatible:
+            _BACK_COMPAT_OBJECTS.setdefault(one)
+        return one
+    return mark
+
+
+def _format_arg(arg, max_list_len=float("inf")):
+    """An argument as listings of nodes show it."""
+    if hasattr(arg, "_custom_fx_repr_fn"):
+        return arg._custom_fx_repr_fn()
+    if isinstance(arg, (list, tuple)):
+        items = [_format_arg(one) for one in arg[:max_list_len if max_list_len < len(arg) else None]]
+        if max_list_len < len(arg):
+            items.append(f"...[total_len={len(arg)}]")
+        inside = ", ".join(items)
+        return f"[{inside}]" if isinstance(arg, list) else f"({inside}{',' if len(arg) == 1 else ''})"
+    if isinstance(arg, dict):
+        return "{" + ", ".join(f"{key}: {_format_arg(value)}" for key, value in arg.items()) + "}"
+    return f"%{arg}" if isinstance(arg, Node) else str(arg)
 
 
 _facades.settle(__name__)

@@ -4,6 +4,7 @@ import numbers
 import sys
 import typing
 
+from .. import _C
 from .._tensor import Tensor
 from .node import _get_qualified_name
 
@@ -17,7 +18,8 @@ class ArgsKwargsPair(typing.NamedTuple):
     kwargs: dict
 
 
-_TYPES = {"Tensor": Tensor, "int": int, "SymInt": int, "float": float, "bool": bool, "str": str, "Scalar": numbers.Number, "number": numbers.Number}
+_TYPES = {"Tensor": Tensor, "int": int, "SymInt": int, "float": float, "bool": bool, "str": str, "Scalar": numbers.Number, "number": numbers.Number,
+          "Device": _C.device, "Generator": _C.Generator}
 
 
 def _package():
@@ -38,16 +40,32 @@ def _type_of(schema_type):
     return _TYPES.get(text.partition("(")[0], typing.Any)
 
 
+_torchscript_type_to_python_type = _type_of
+
+
 def _signature(schema):
     """A schema as inspect has it: `self` is called input there, as in the functions of the package."""
-    made = []
+    made, names = [], {argument.name for argument in schema.arguments}
     for argument in schema.arguments:
         kind = inspect.Parameter.KEYWORD_ONLY if argument.kwarg_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
         default = argument.default_value if argument.has_default_value() else inspect.Parameter.empty
-        name = "input" if argument.name == "self" else argument.name
+        name = "input" if argument.name == "self" and "input" not in names else argument.name
         made.append(inspect.Parameter(name, kind, default=default, annotation=_type_of(argument.type)))
     gives = [_type_of(result.type) for result in schema.returns]
-    return inspect.Signature(made, return_annotation=gives[0] if len(gives) == 1 else tuple(gives))
+    return inspect.Signature(made, return_annotation=tuple(gives) if len(gives) > 1 else gives[0] if gives else None)
+
+
+# Functions that do something of their own before they call an op of their name.
+_MORE_THAN_OPS = ("cdist", "istft", "lu", "norm", "stft", "tensordot", "unique", "unique_consecutive", "unravel_index")
+
+
+def _stands_for_op(op, name):
+    """Is it a function of the root that does what the op of its name does?"""
+    return inspect.isfunction(op) and name not in _MORE_THAN_OPS and getattr(_package(), name, None) is op
+
+
+def _is_op(op):
+    return inspect.isbuiltin(op) or hasattr(op, "_schema") or hasattr(op, "overloads")
 
 
 def _schemas_of(op):
@@ -58,7 +76,7 @@ def _schemas_of(op):
     if hasattr(op, "overloads"):
         return [getattr(op, name)._schema for name in op.overloads()]
     name = getattr(op, "__name__", None)
-    if name is None or not inspect.isbuiltin(op) or not hasattr(package.ops.aten, name):
+    if name is None or not (inspect.isbuiltin(op) or _stands_for_op(op, name)) or not hasattr(package.ops.aten, name):
         return None
     packet = getattr(package.ops.aten, name)
     return [getattr(packet, overload)._schema for overload in packet.overloads()]
@@ -143,14 +161,11 @@ def _chosen(target, signatures, args, kwargs, arg_types, kwarg_types):
 def normalize_function(target, args, kwargs=None, arg_types=None, kwarg_types=None, normalize_to_only_use_kwargs=False):
     """The arguments of a call, those not given by place by name, with defaults; None: the signature is not known."""
     kwargs = kwargs or {}
-    signatures = get_signature_for_torch_op(target)
+    signatures = get_signature_for_torch_op(target) if _is_op(target) else None
     if signatures is None:
         try:
             signature = inspect.signature(inspect.unwrap(target))
         except (TypeError, ValueError):
-            return None
-        where = getattr(target, "__module__", None) or ""
-        if not where.startswith(f"{__name__.partition('.')[0]}.nn.functional"):
             return None
     else:
         signature = _chosen(target, signatures, args, kwargs, arg_types, kwarg_types)

@@ -11,7 +11,7 @@ from ..overrides import is_tensor_method_or_property
 from . import traceback as fx_traceback
 from .node import Node, base_types, map_aggregate
 
-__all__ = ["TracerBase", "GraphAppendingTracer", "TraceError", "Proxy", "Attribute", "ParameterProxy"]
+__all__ = ["Scope", "ScopeContextManager", "TracerBase", "GraphAppendingTracer", "TraceError", "Proxy", "Attribute", "ParameterProxy"]
 
 
 _INHERITED = ("stack_trace", "nn_module_stack", "torch_fn", "seq_nr", "custom", "source_fn_stack", "from_node")
@@ -40,6 +40,27 @@ def _user_stack():
     return "".join(traceback.StackSummary.extract(reversed(found)).format()).strip()
 
 
+class Scope:
+    """The module whose code is being traced: its path and its type."""
+
+    def __init__(self, module_path, module_type):
+        self.module_path, self.module_type = module_path, module_type
+
+
+class ScopeContextManager:
+    """While entered, `scope` says what `current_scope` says."""
+
+    def __init__(self, scope, current_scope):
+        self._scope, self._before = scope, copy.copy(scope)
+        scope.__dict__.update(current_scope.__dict__)
+
+    def __enter__(self):
+        return self._scope
+
+    def __exit__(self, *error):
+        self._scope.__dict__.update(self._before.__dict__)
+
+
 class TracerBase:
     """Makes nodes and proxies of calls."""
     record_stack_traces = False
@@ -50,15 +71,22 @@ class TracerBase:
     traced_func_name = "forward"
     graph = None
 
-    module_stack = None
+    module_stack = scope = node_name_to_scope = None
 
     def create_node(self, kind, target, args, kwargs, name=None, type_expr=None):
+        if kind == "call_function" and self.check_mutable_operations:
+            from .operator_schemas import check_for_mutable_operation
+            check_for_mutable_operation(target, args, kwargs)
         node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
         if fx_traceback.has_preserved_node_meta():
             current = fx_traceback.get_current_meta()
             node.meta.update({key: copy.copy(current[key]) for key in _INHERITED if key in current})
         elif self.module_stack:
-            node.meta["nn_module_stack"] = dict(self.module_stack)
+            node.meta["nn_module_stack"] = copy.copy(self.module_stack)
+        if self.node_name_to_scope is not None:
+            self.node_name_to_scope[node.name] = self.scope.module_path, self.scope.module_type
+        if self.record_stack_traces and kind != "output" and not node.stack_trace:
+            node.stack_trace = _user_stack()
         return node
 
     def proxy(self, node):
@@ -69,10 +97,7 @@ class TracerBase:
         if not isinstance(args_, tuple) or not isinstance(kwargs_, dict):
             raise AssertionError("arguments of a node must be a tuple and a dict")
         node = self.create_node(kind, target, args_, kwargs_, name, type_expr)
-        made = proxy_factory_fn(node) if proxy_factory_fn else self.proxy(node)
-        if self.record_stack_traces and not made.node.stack_trace:
-            made.node.stack_trace = _user_stack()
-        return made
+        return proxy_factory_fn(node) if proxy_factory_fn else self.proxy(node)
 
     def create_arg(self, a):
         """What a value of the traced program is as an argument of a node."""
@@ -143,6 +168,7 @@ class GraphAppendingTracer(TracerBase):
 
     def __init__(self, graph):
         self.graph = graph
+        self.scope, self.node_name_to_scope = Scope("", None), {}
 
 
 class Proxy:

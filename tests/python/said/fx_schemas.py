@@ -17,3 +17,21 @@ attempt(normalize_module, m, "zz", (x,)); attempt(normalize_function, torch.relu
 say(get_signature_for_torch_op(torch.relu)); say(get_signature_for_torch_op(torch.ops.aten.add.Tensor))
 say(type_matches(torch.Tensor, torch.nn.Parameter), type_matches(typing.List[int], int), type_matches(numbers.Number, int), type_matches(typing.Optional[int], int), type_matches(int, str), type_matches(typing.Any, str))
 say(create_type_hint([int, int]), create_type_hint((int, str)), create_type_hint([]), create_type_hint(int), create_type_hint([bool, int]))
+
+
+def written_in_python():
+    """Functions of the root that stand for ops of their name, and those that do more."""
+    for f in (torch.numel, torch.is_signed, torch.meshgrid, torch.block_diag, torch.unbind_copy, torch.cdist, torch.norm, torch.stft):
+        signatures = get_signature_for_torch_op(f)
+        say(f.__name__, signatures if signatures is None else sorted(map(str, signatures)))
+    say(normalize_function(torch.split, (torch.ones(2), 1), {}, (torch.Tensor, int)))
+    say(normalize_function(torch.norm, (1,)), normalize_function(torch.split, (1, 2), normalize_to_only_use_kwargs=True))
+
+
+def own(a, b=2, *, c=3):
+    return a
+
+
+written_in_python()
+for f in (own, lambda x, y=1: x, operator.add, torch.is_tensor, torch.nn.ReLU, torch._assert):
+    say(normalize_function(f, (1,) if f is not torch._assert else (1, "m")))

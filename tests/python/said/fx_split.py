@@ -48,3 +48,21 @@ def h2(x):
     a = x.relu_(); return x + a
 t("single out", {"relu_": 0, "add": 1}, h2)
 t("tuple", {"relu_": 0, "add": 1}, h2, tuple_return=True) 
+
+
+class Late(torch.nn.Module):
+    """Reads a parameter in the middle of a part."""
+    def __init__(self):
+        super().__init__()
+        self.p = torch.nn.Parameter(torch.ones(2))
+
+    def forward(self, x, y):
+        a = x + y
+        b = torch.sigmoid(a) * self.p
+        return b - y, a
+
+
+for how in ({}, {"keep_original_input_name": False}):
+    made = split_module(torch.fx.symbolic_trace(Late()), Late(),
+                        lambda n: int(n.name == "sub"), keep_original_order=True, **how)
+    say(made.code, [child.code for child in made.children()])

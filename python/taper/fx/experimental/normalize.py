@@ -1,13 +1,16 @@
 """Calls spelled one way: arguments by name, operators instead of functions."""
+import inspect
 import operator
 import sys
 
+from ... import _facades
+from ..._tensor import Tensor
 from ..interpreter import Transformer
 from ..node import map_aggregate
 from ..operator_schemas import create_type_hint, normalize_function, normalize_module
 from ..proxy import Proxy
 
-__all__ = ["NormalizeArgs", "NormalizeOperators"]
+__all__ = ["NormalizeArgs", "NormalizeOperators", "AnnotateTypesWithSchema"]
 
 
 def _package():
@@ -63,3 +66,39 @@ class NormalizeOperators(Transformer):
         if len(args) == 2 and not kwargs:
             target = self.binary_magic_method_remap.get(target, target)
         return super().call_function(target, args, kwargs)
+
+
+class AnnotateTypesWithSchema(Transformer):
+    """Gives nodes the type that the signature of what they call returns."""
+
+    def __init__(self, module, annotate_functionals=True, annotate_modules=True, annotate_get_attrs=True):
+        super().__init__(module)
+        self.annotate_functionals, self.annotate_modules, self.annotate_get_attrs = annotate_functionals, annotate_modules, annotate_get_attrs
+
+    def call_function(self, target, args, kwargs):
+        made = super().call_function(target, args, kwargs)
+        if self.annotate_functionals and getattr(target, "__module__", None) == f"{_package().__name__}.nn.functional":
+            self._note(made, target)
+        return made
+
+    def call_module(self, target, args, kwargs):
+        made = super().call_module(target, args, kwargs)
+        module = self.fetch_attr(target)
+        if self.annotate_modules and getattr(_package().nn, type(module).__name__, None) is type(module):
+            self._note(made, type(module).forward)
+        return made
+
+    def get_attr(self, target, args, kwargs):
+        made = super().get_attr(target, args, kwargs)
+        if self.annotate_get_attrs and isinstance(self.fetch_attr(target), Tensor):
+            made.node.type = made.node.type or Tensor
+        return made
+
+    @staticmethod
+    def _note(made, function):
+        kind = inspect.signature(function).return_annotation
+        if kind is not inspect.Signature.empty and made.node.type is None:
+            made.node.type = kind
+
+
+_facades.settle(__name__)

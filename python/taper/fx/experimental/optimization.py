@@ -1,11 +1,15 @@
-"""Modules made faster for inference: batch norms folded into convolutions, dropouts left out."""
+"""Modules made faster for inference: batch norms folded into convolutions, dropouts left out, products by one matrix made one."""
 import copy
+import itertools
+import operator
+import sys
 
-from ... import nn
+from ... import _facades, nn
 from .._symbolic_trace import symbolic_trace
 from ..graph import Graph
 from ..graph_module import GraphModule
 from ..interpreter import Transformer
+from ..passes.tools_common import legalize_graph
 
 __all__ = ["matches_module_pattern", "replace_node_module", "fuse", "remove_dropout", "extract_subgraph"]
 
@@ -75,3 +79,51 @@ def extract_subgraph(orig_module, nodes, inputs, outputs):
     graph.output([made[node] for node in outputs])
     graph.lint()
     return GraphModule(orig_module, graph)
+
+
+# ---- Products by one matrix made one product -----------------------------------------------------------------------
+def split_result_tensors(result, inputs):
+    """The rows of a product of stacked inputs, those of each input for itself."""
+    return sys.modules[__name__.partition(".")[0]].split(result, [x.shape[0] for x in inputs])
+
+
+def may_depend_on(a, b, search_depth=6):
+    """Does `a` read `b`, through others or not? True as well when the search was too deep to know."""
+    if a == b:
+        return True
+    if not a.all_input_nodes:
+        return False
+    return search_depth == 0 or any(may_depend_on(one, b, search_depth - 1) for one in a.all_input_nodes)
+
+
+def are_nodes_independent(nodes):
+    return not any(may_depend_on(a, b) or may_depend_on(b, a) for a, b in itertools.combinations(nodes, 2))
+
+
+def merge_matmul(in_mod):
+    """A module in which independent products with the same right side are one product of the stacked left sides."""
+    torch, module = sys.modules[__name__.partition(".")[0]], symbolic_trace(in_mod)
+    graph, groups = module.graph, {}
+    for node in graph.find_nodes(op="call_function", target=torch.matmul):
+        right = node.args[1]
+        groups.setdefault(right.target if right.op == "get_attr" else right, []).append(node)
+    merged = [(right, products) for right, products in groups.items() if len(products) > 1 and are_nodes_independent(products)]
+    for right, products in merged:
+        lefts = [node.args[0] for node in products]
+        with graph.inserting_before(graph.output_node()):
+            right = graph.get_attr(right) if isinstance(right, str) else right
+            stacked = graph.call_function(torch.cat, (lefts,))
+            product = graph.call_function(torch.matmul, (stacked, right))
+            parts = graph.call_function(split_result_tensors, (product, lefts))
+            items = [graph.call_function(operator.getitem, (parts, i)) for i in range(len(products))]
+        for node, item in zip(products, items):
+            node.replace_all_uses_with(item)
+            graph.erase_node(node)
+    if merged:
+        legalize_graph(module)
+        module.recompile()
+        graph.lint()
+    return module
+
+
+_facades.settle(__name__)

@@ -5,7 +5,7 @@ import types
 
 from ... import _C
 from ...utils import _pytree as pytree
-from .. import GraphModule
+from .. import GraphModule, traceback
 from ..graph import _PyTreeCodeGen, _PyTreeInfo
 
 __all__ = ["make_fx", "PythonKeyTracer", "dispatch_trace", "get_proxy_mode", "is_sym_node", "get_isolated_graphmodule"]
@@ -89,7 +89,8 @@ def _trace(function, args, decomposition_table, tracing_mode, allow_non_fake_inp
     wishes = [f"{name}_1" for name, child in zip(given, spec.children()) for _ in range(child.num_leaves)]
     prepared, context = _prepared(leaves, tracing_mode, allow_non_fake_inputs)
     with context:
-        graph, constants, out_spec = _C._make_fx(function, prepared, wishes, spec, pre_dispatch, _table(decomposition_table), nested, lines)
+        graph, constants, out_spec = _C._make_fx(function, prepared, wishes, spec, pre_dispatch, _table(decomposition_table), nested, lines,
+                                                 traceback.has_preserved_node_meta())
     if nested:
         in_spec = pytree.TreeSpec(list, None, spec.children())
         graph._codegen = _PyTreeCodeGen(_PyTreeInfo(given, in_spec, out_spec))

@@ -1,7 +1,7 @@
 """Passes over graphs: classes to subclass, and faces of what src/pass does."""
 import importlib
 
-_MODULES = ("dialect", "fake_tensor_prop", "graph_drawer", "graph_manipulation", "infra", "operator_support", "pass_manager", "shape_prop",
+_MODULES = ("annotate_getitem_nodes", "dialect", "fake_tensor_prop", "graph_drawer", "graph_manipulation", "infra", "operator_support", "param_fetch", "pass_manager", "reinplace", "shape_prop",
             "split_module", "split_utils", "tools_common", "utils")
 
 

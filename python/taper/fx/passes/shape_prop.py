@@ -1,5 +1,6 @@
 """Running a graph on examples, real or fake, and writing down what each node gives."""
 import sys
+import traceback
 import typing
 
 from ... import _C, _facades
@@ -43,7 +44,11 @@ class ShapeProp(Interpreter):
         self.fake_mode = fake_mode
 
     def run_node(self, n):
-        result = super().run_node(n)
+        try:
+            result = super().run_node(n)
+        except Exception as error:
+            traceback.print_exc()
+            raise RuntimeError(f"ShapeProp error for: node={n.format_node()} with meta={n.meta}") from error
         found = [False]
 
         def note(leaf):
@@ -94,6 +99,17 @@ class FakeTensorProp(Interpreter):
     def propagate_dont_convert_inputs(self, *args):
         with self._mode:
             return super().run(*args)
+
+
+def reinplace(gm, *sample_args):
+    """Makes functional calls write into their first argument where nobody can tell (src/pass/reinplace.c); `sample_args` are inputs."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    run = Interpreter(gm, garbage_collect_values=False)
+    with mode:
+        run.run(*[mode.from_tensor(arg) if isinstance(arg, Tensor) else arg for arg in sample_args])
+    _C._fx_reinplace(gm.graph, dict(run.env))
+    gm.recompile()
+    return gm
 
 
 _facades.settle(__name__)

@@ -106,13 +106,20 @@ def _stitched(m, root, parts, order, of, in_place, as_tuple):
 
 
 def _in_place(m, parts, of, called, keep, call):
-    """Calls each part where its first node stands, attributes where they are read."""
-    for node in m.graph.nodes:
-        if node.op == "get_attr":
+    """Calls each part where its first node stands; attributes, and parts whose results it reads, stand before it at the latest."""
+    kept = set()
+
+    def reach(node):
+        if node.op == "get_attr" and node not in kept:
+            kept.add(node)
             keep(node)
         elif node in of and of[node] not in called:
             called.add(of[node])
+            for read in parts[of[node]].inputs:
+                reach(read)
             call(parts[of[node]])
+    for node in m.graph.nodes:
+        reach(node)
     return called
 
 

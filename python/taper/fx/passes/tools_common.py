@@ -1,5 +1,6 @@
 """What tools ask of nodes, and graphs put in order (src/pass/order.c)."""
 import builtins
+import operator
 import typing
 
 from ... import _C, _facades
@@ -110,6 +111,60 @@ def get_size_of_node(fx_module, node):
     meta = get_tensor_meta(node)
     size = _bytes_of(meta) if isinstance(meta, TensorMetadata) else sum(map(_bytes_of, meta))
     return size_bytes(size, owned + size)
+
+
+# ---- Types of what is taken out of containers, and what lowerings read from modules --------------------------------
+def annotate_getitem_nodes(graph):
+    """Gives items of lists, tuples and named tuples whose type is known the type of the item."""
+    for node in graph.find_nodes(op="call_function", target=operator.getitem):
+        of, index = node.args[0].type, node.args[1]
+        if of is None or node.type is not None:
+            continue
+        if getattr(of, "_fields", None) and hasattr(of, "__annotations__"):
+            node.type = of.__annotations__[of._fields[index]]
+            continue
+        origin, inner = typing.get_origin(of), typing.get_args(of)
+        if origin is tuple and len(inner) == 2 and inner[1] is ...:
+            inner, index = inner[:1], 0
+        if origin is list and len(inner) == 1:
+            node.type = inner[0]
+        elif origin is tuple:
+            if index >= len(inner):
+                raise AssertionError(f"Index {index} out of range for parameterized_types (len={len(inner)})")
+            node.type = inner[index]
+
+
+def default_matching(name, target_version):
+    """The name of an attribute in every version."""
+    return name
+
+
+_CONVOLUTION = ["weight", "bias", "kernel_size", "stride", "padding", "dilation", "groups", "padding_mode"]
+_POOLING = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
+_READ_BY_LOWERINGS = {
+    "linear.Linear": ["weight", "bias"], "conv.Conv2d": _CONVOLUTION, "pooling.MaxPool2d": _POOLING, "activation.ReLU": ["inplace"],
+    "batchnorm.BatchNorm2d": ["weight", "bias", "running_mean", "running_var", "eps"], "pooling.AdaptiveAvgPool2d": [],
+}
+
+
+def extract_attrs_for_lowering(mod):
+    """The attributes of a layer that a lowering reads, and its name."""
+    name = f"{type(mod).__module__}.{type(mod).__name__}".replace(__name__.partition(".")[0] + ".", "torch.", 1)
+    where, _, short = name.partition("torch.nn.modules.")
+    if where or short not in _READ_BY_LOWERINGS:
+        raise RuntimeError(f"{name} is not in the module_fetch_book yet, please add it to the module_fetch_book, open an issue and @842974287 or "
+                           "report a bug to AIACC team directly.")
+    return {"name": name, **{attr: getattr(mod, attr) for attr in _READ_BY_LOWERINGS[short]}}
+
+
+def lift_lowering_attrs_to_nodes(fx_module):
+    """Sets attrs_for_lowering of every node that calls a layer."""
+    modules = dict(fx_module.named_modules())
+    for node in fx_module.graph.find_nodes(op="call_module"):
+        if type(modules[node.target]).__name__ == "GraphModule" or hasattr(modules[node.target], "graph"):
+            lift_lowering_attrs_to_nodes(modules[node.target])
+        else:
+            node.attrs_for_lowering = extract_attrs_for_lowering(modules[node.target])
 
 
 _facades.settle(__name__)

@@ -1,4 +1,5 @@
 """Batch and instance normalisation, which share everything but the axis; and their lazy forms."""
+from ..._tensor import Tensor
 from .. import functional as F
 from .. import init
 from ..._root import torch
@@ -81,7 +82,7 @@ class _BatchNorm(_NormBase):
             expected = " or ".join(f"{count}D" for count in self._dims)
             raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         factor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:

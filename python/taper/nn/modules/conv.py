@@ -1,6 +1,7 @@
 """Convolutions, their transposes, and the lazy forms of both."""
 import math
 
+from ..._tensor import Tensor
 from .. import functional as F
 from .. import init
 from ..._root import torch
@@ -128,7 +129,7 @@ class Conv1d(_ConvNd):
         input, padding = self._padded(input)
         return F.conv1d(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
 
 
@@ -148,7 +149,7 @@ class Conv2d(_ConvNd):
         input, padding = self._padded(input)
         return F.conv2d(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
 
 
@@ -168,7 +169,7 @@ class Conv3d(_ConvNd):
         input, padding = self._padded(input)
         return F.conv3d(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
 
 
@@ -211,7 +212,7 @@ class _ConvTransposeNd(_ConvNd):
             )
         return [size - low for size, low in zip(output_size, least)]
 
-    def forward(self, input, output_size=None):
+    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         if self.padding_mode != "zeros":
             raise ValueError(f"Only `zeros` padding mode is supported for {type(self).__name__}")
         output_padding = self._output_padding(

@@ -1,6 +1,7 @@
 """Instance normalisation."""
 import warnings
 
+from ..._tensor import Tensor
 from .. import functional as F
 from .batchnorm import _LazyNormBase, _NormBase
 
@@ -30,7 +31,7 @@ class _InstanceNorm(_NormBase):
             0.0 if self.momentum is None else self.momentum, self.eps,
         )
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         channel = input.dim() - self._dims
         if input.size(channel) != self.num_features:
