@@ -18,6 +18,9 @@ typedef enum step_op {
     STEP_MIN,
     STEP_ABS,
     STEP_POW,
+    STEP_BITS_AND,
+    STEP_BITS_OR,
+    STEP_BITS_XOR,
     STEP_AND,
     STEP_OR,
     STEP_NOT,
@@ -154,6 +157,9 @@ static bool compile_node(compiler *c, tp_sym x, uint32_t *at)
     case KIND_and: return compile_list(c, x, STEP_AND, at);
     case KIND_or: return compile_list(c, x, STEP_OR, at);
     case KIND_abs: return compile_one(c, x, STEP_ABS, at);
+    case KIND_bit_and: return compile_list(c, x, STEP_BITS_AND, at);
+    case KIND_bit_or: return compile_list(c, x, STEP_BITS_OR, at);
+    case KIND_bit_xor: return compile_list(c, x, STEP_BITS_XOR, at);
     case KIND_not: return compile_one(c, x, STEP_NOT, at);
     case KIND_where: return compile_where(c, x, at);
     default: return compile(c, sym_arg(x, 0), at);      /* TruncToInt and the like: of floats, refused there */
@@ -280,6 +286,9 @@ static inline bool run_step(const step *s, int64_t *r)
     case STEP_MIN: r[s->to] = a < b ? a : b; return true;
     case STEP_ABS: r[s->to] = a < 0 ? -a : a; return a != INT64_MIN;
     case STEP_POW: return power(a, b, &r[s->to]);
+    case STEP_BITS_AND: r[s->to] = a & b; return true;
+    case STEP_BITS_OR: r[s->to] = a | b; return true;
+    case STEP_BITS_XOR: r[s->to] = a ^ b; return true;
     case STEP_AND: r[s->to] = a && b; return true;
     case STEP_OR: r[s->to] = a || b; return true;
     case STEP_NOT: r[s->to] = !a; return true;

@@ -104,6 +104,10 @@ bool tp_sym_last_step(tp_sym x, tp_sym_step *out)
     case KIND_where: return of_arguments(x, "sym_ite", out);
     case KIND_to_float: return of_arguments(x, "sym_float", out);
     case KIND_abs: return of_arguments(x, "abs", out);
+    case KIND_bit_and: return of_arguments(x, "and_", out);
+    case KIND_bit_or: return of_arguments(x, "or_", out);
+    case KIND_bit_xor: return of_arguments(x, "xor", out);
+    case KIND_round_decimal: return of_arguments(x, "round", out);
     case KIND_trunc: return of_arguments(x, "trunc", out);
     case KIND_floor: return of_arguments(x, "floor", out);
     case KIND_ceil: return of_arguments(x, "ceil", out);
