@@ -88,6 +88,15 @@ static tp_sym condition_of(tp_sym x)
     return tp_sym_simplify(x);
 }
 
+static bool refuse(tp_sym condition, bool answer)
+{
+    tp_text text = { 0 };
+    tp_sym_print(condition, &text);
+    tp_fail(TP_ERR_RUNTIME, "Guard attempted while ShapeEnv guards are frozen: %s == %s", tp_text_read(&text), answer ? "True" : "False");
+    tp_text_fini(&text);
+    return false;
+}
+
 static bool failed_word(void)
 {
     return tp_error_kind() != TP_ERR_NONE ? NULL : tp_fail(TP_ERR_RUNTIME, "the condition failed when it was built");
@@ -107,6 +116,8 @@ bool tp_sym_guard(tp_sym condition, bool *answer)
     if (!tp_sym_hint(c, &hint))
         return fail_unbacked("guard on", c, DECIDE_OTHERWISE);
     *answer = hint != 0;
+    if (sym_env(c)->refuses_guards)
+        return refuse(c, *answer);
     if (sym_env(c)->frozen)
         return true;
     tp_sym fact = hint ? c : tp_sym_not(c);

@@ -66,7 +66,8 @@ struct tp_shape_env {
     tp_array(tp_sym_fact *) guards;        /* arena structs */
     uint32_t      numbered[3];  /* by tp_symbol_kind: the next number of its names */
     tp_shape_env_options options;
-    bool          frozen;
+    bool          frozen, refuses_guards;
+    bool          no_numbers, no_sizes;     /* that depend on data */
     tp_err        error;        /* the first since the last check */
     char          error_text[240];
 };

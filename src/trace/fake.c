@@ -389,6 +389,8 @@ static bool make_results(const tp_op *op, const tp_value *arg, tp_tensor **out)
     for (int i = 0; i < op->arg_count && !symbolic; i++)
         symbolic = has_expression(arg[i]);
     /* A result whose size depends on data has symbols where somebody can name them. */
+    if ((op->flags & TP_OP_SYNC) && tp_self.shape_env && !tp_shape_env_names_sizes(tp_self.shape_env) && op->work->infer_sym)
+        return tp_fail_op(TP_ERR_DYNAMIC_SHAPE, op);
     if (op->work->infer_sym && (symbolic || ((op->flags & TP_OP_SYNC) && tp_self.shape_env))) {
         tp_sym_geometry g[MOST_RESULTS];
         for (int i = 0; i < op->result_count; i++)

@@ -100,7 +100,7 @@ static bool unknown_number(const tp_op *op, const tp_tensor *t, tp_value *result
     tp_shape_env *env = tp_self.shape_env;
     tp_dtype d = (tp_dtype)t->dtype;
     tp_sym x;
-    if (!env)
+    if (!env || !tp_shape_env_names_numbers(env))
         return tp_fail_op(TP_ERR_DATA_OUTPUT, op);
     if (tp_dtype_is_complex(d))
         return tp_fail(TP_ERR_UNIMPLEMENTED, "local_scalar_dense/item NYI for torch.%s", tp_dtypes[d].python);
