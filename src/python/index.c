@@ -121,8 +121,6 @@ static bool slice_at(indexing *x, PyObject *slice)
     }
     bool traced = face_is_traced();         /* a trace must cut other lengths too: nothing is known to be whole */
     bool known = !traced && !tp_sym_is_node(tp_tensor_sym_size(x->at, x->dim));
-    if (start < 0 && known)
-        start = start + length < 0 ? 0 : start + length;
     bool whole = start == 0 && by == 1 && (known ? stop >= length : !traced && stop == INT64_MAX);
     if (!whole) {
         const PySliceObject *s = (PySliceObject *)slice;

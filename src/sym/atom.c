@@ -16,6 +16,11 @@ static tp_sym zero_division(tp_shape_env *env)
     return tp_sym_fail(env, TP_ERR_ZERO_DIVISION, "integer division or modulo by zero");
 }
 
+static tp_sym zero_modulus(tp_shape_env *env)
+{
+    return tp_sym_fail(env, TP_ERR_ZERO_DIVISION, "integer modulo by zero");
+}
+
 /* a = by*quotient + rest, taking the terms whose coefficient the number `by` divides. */
 static bool split(tp_sym a, int64_t by, tp_sym *quotient, tp_sym *rest)
 {
@@ -110,7 +115,7 @@ static tp_sym mod_nodes(tp_shape_env *env, tp_sym a, tp_sym b)
     if (tp_sym_is_int(b)) {
         int64_t n = tp_sym_as_int(b);
         if (n == 0)
-            return zero_division(env);
+            return zero_modulus(env);
         if (!split(a, n, &quotient, &rest))
             return TP_SYM_FAILED;
         if (tp_sym_is_int(rest))
@@ -133,7 +138,7 @@ tp_sym tp_sym_mod_slow(tp_sym a, tp_sym b)
         return TP_SYM_FAILED;
     tp_shape_env *env = sym_deeper(sym_env(a), sym_env(b));
     if (!env)
-        return sym_is_value(b, 0) ? zero_division(NULL) : tp_sym_int(tp_int_mod(tp_sym_as_int(a), tp_sym_as_int(b)));
+        return sym_is_value(b, 0) ? zero_modulus(NULL) : tp_sym_int(tp_int_mod(tp_sym_as_int(a), tp_sym_as_int(b)));
     tp_sym known = tp_sym_recall(env, '%', a, b);
     return tp_sym_is_failed(known) ? tp_sym_remember(env, '%', a, b, mod_nodes(env, a, b)) : known;
 }

@@ -274,7 +274,7 @@ static bool divide_values(const evaluation *e, sym_kind kind, value a, value b, 
         return true;
     }
     if (b.i == 0)
-        return give_up(e, TP_ERR_ZERO_DIVISION, "integer division or modulo by zero");
+        return give_up(e, TP_ERR_ZERO_DIVISION, kind == KIND_mod ? "integer modulo by zero" : "integer division or modulo by zero");
     if (a.i == INT64_MIN && b.i == -1)
         return too_large(e);
     *v = (value){ .i = kind == KIND_mod ? tp_int_mod(a.i, b.i) : tp_int_floordiv(a.i, b.i) };

@@ -464,17 +464,31 @@ static bool run_faked(tp_run_fn *run, const tp_op *op, const tp_value *arg, tp_v
     return ok;
 }
 
-/* A literal that was not written since: its number is known. */
+/* A literal whose number is known: it was not written since, but for numbers that are known too. */
 static bool is_literal(const tp_tensor *t)
 {
-    return tp_is_fake(t) && t->numel == 1 && t->storage->kind != TP_MEMORY_NONE && !atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+    return tp_is_fake(t) && t->numel == 1 && t->storage->kind != TP_MEMORY_NONE && !t->storage->stale;
+}
+
+static void mark_written(const tp_op *op, const tp_value *arg)
+{
+    for (int i = 0; i < op->arg_count; i++) {
+        if (!op->arg[i].written)
+            continue;
+        if (arg[i].tag == TP_TENSOR)
+            arg[i].tensor->storage->stale |= arg[i].tensor->storage->kind != TP_MEMORY_NONE;
+        for (uint32_t k = 0; k < tp_length(arg[i]); k++)
+            if (arg[i].list->item[k].tag == TP_TENSOR)
+                arg[i].list->item[k].tensor->storage->stale |= arg[i].list->item[k].tensor->storage->kind != TP_MEMORY_NONE;
+    }
 }
 
 /* Of numbers alone another number comes, which the program may ask for. */
 static bool only_literals(const tp_op *op, const tp_value *arg)
 {
     bool any = false;
-    if (!op->pointwise || op->variant != TP_FUNCTIONAL || op->flags & (TP_OP_RNG | TP_OP_SYNC | TP_OP_IO | TP_OP_RUNTIME))
+    const tp_op *base = op->base ? op->base : op;
+    if (!base->pointwise || op->variant == TP_OUT || op->flags & (TP_OP_RNG | TP_OP_SYNC | TP_OP_IO | TP_OP_RUNTIME))
         return false;
     for (int i = 0; i < op->arg_count; i++) {
         if (arg[i].tag == TP_SYM || tp_length(arg[i]) || (arg[i].tag == TP_TENSOR && !is_literal(arg[i].tensor)))
@@ -489,7 +503,7 @@ static bool compute(const tp_op *op, const tp_value *arg, tp_value *result)
     if (!op->run(op, arg, result))
         return false;
     for (int i = 0; i < op->result_count; i++)
-        if (result[i].tag == TP_TENSOR)
+        if (result[i].tag == TP_TENSOR && !tp_is_fake(result[i].tensor))
             marked(result[i].tensor, result[i].tensor->device);
     return true;
 }
@@ -502,7 +516,7 @@ static bool change_metadata(const tp_op *op, const tp_value *arg, tp_value *resu
             return tp_fail_op(TP_ERR_UNSUPPORTED, op);
     if (!check_real(op, arg) || !op->run(op, arg, result))
         return false;
-    tp_storage_bump(arg[0].tensor->storage);
+    mark_written(op, arg);
     return true;
 }
 
@@ -515,6 +529,8 @@ static bool call_inside(const tp_op *op, const tp_value *arg, tp_value *result)
     /* What runs by its decomposition is that also here: its pieces check and guard. */
     if (!base->work->infer || op->kind == TP_LIKE_COMPOSITE || base->run == tp_run_open) {
         tp_run_fn *run = op->rare->fake ? op->rare->fake : op->open;
+        if (run && run == op->rare->fake)
+            mark_written(op, arg);
         if (run)
             return run_faked(run, op, arg, result);
         if (op->kind == TP_LIKE_METADATA && op->work->kernel)
@@ -525,6 +541,7 @@ static bool call_inside(const tp_op *op, const tp_value *arg, tp_value *result)
         return false;
     if (only_literals(op, arg))
         return compute(op, arg, result);
+    mark_written(op, arg);
     tp_tensor *out[MOST_RESULTS] = { 0 };
     bool ok = true;
     int first = op->arg_count - base->result_count;

@@ -80,6 +80,10 @@ static tp_value value_of(tp_size_nodes *s, tp_graph *g, tp_sym x, bool as_is)
         return tp_int(tp_sym_as_int(x));
     if (tp_sym_is_bool(x))
         return tp_bool(tp_sym_same(x, TP_SYM_TRUE));
+    tp_sym symbol;
+    double number;
+    if (tp_sym_type_of(x) == TP_SYM_FLOAT && !tp_sym_free_symbols(x, &symbol, 1) && tp_sym_hint_float(x, &number))
+        return tp_float(number);
     return tp_of_node(node_of(s, g, x, as_is));
 }
 

@@ -1,7 +1,6 @@
 /* copies.c - conversions that may return their input, and values read out of tensors. */
 #include "base/runtime.h"
 #include "ops/copy.h"
-#include "ops/dispatch.h"
 #include "ops/rules/rules.h"
 #include "sym/env.h"
 
@@ -114,12 +113,6 @@ static bool unknown_number(const tp_op *op, const tp_tensor *t, tp_value *result
     return !tp_sym_is_failed(x);
 }
 
-/* A literal among fake tensors has its numbers until it is written: what is written is not known. */
-static bool is_overwritten(const tp_tensor *t)
-{
-    return (t->keys & TP_LAYER_BIT(TP_LAYER_FAKE)) && atomic_load_explicit(&t->storage->version, memory_order_relaxed);
-}
-
 TP_HOOK_D(tp_d_local_scalar)
 {
     const tp_tensor *t = arg[0].tensor;
@@ -127,7 +120,7 @@ TP_HOOK_D(tp_d_local_scalar)
         return false;
     if (t->storage->kind == TP_MEMORY_NONE && t->device.type == TP_META)
         return tp_fail(TP_ERR_RUNTIME, "Tensor.item() cannot be called on meta tensors");
-    if (t->storage->kind == TP_MEMORY_NONE || is_overwritten(t))
+    if (t->storage->kind == TP_MEMORY_NONE || t->storage->stale)
         return unknown_number(op, t, result);
     tp_scalar s = tp_tensor_element(t, tp_tensor_data(t));
     result[0] = tp_value_scalar(s);
