@@ -238,3 +238,14 @@ def test_nodes_make_numbers():
     assert str(size + 1) == "s0 + 1" and size.node.hint == 5
     with pytest.raises(TypeError):
         torch.SymInt(5)
+
+
+def test_a_size_is_no_float_nor_condition():
+    _, _, (x,) = fakes((4, 3))
+    for wrong in (x.shape[0] * 1.5, x.shape[0] > 2):
+        with pytest.raises(TypeError, match=f"must be tuple of ints, not {type(wrong).__name__}"):
+            torch.zeros(wrong)
+        with pytest.raises(TypeError):
+            torch.ones(4).view(wrong)
+    with pytest.raises(IndexError):
+        torch.ones(4)[x.shape[0] * 0.5]

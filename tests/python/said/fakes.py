@@ -1,9 +1,8 @@
 """Fake tensors: literals and what becomes of them, real tensors among them, devices that are not there, sizes changed in place."""
-import copy
-
 import numpy
 import torch
 from said import attempt, case, say
+from torch._dynamo.decorators import mark_unbacked
 from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -87,3 +86,15 @@ def strides():
     for real in (torch.ones(6, 7)[::2, 1:], torch.ones(1, 3).expand(4, 3), torch.ones(3, 4, 5).permute(2, 0, 1)):
         fake = mode.from_tensor(real)
         say(" ", [s.node.hint if isinstance(s, torch.SymInt) else s for s in fake.stride()], fake.is_contiguous())
+
+
+@case
+def marks():
+    x, y = torch.ones(3, 4), torch.ones(3, 4)
+    torch._dynamo.mark_dynamic(x, 0)
+    torch._dynamo.mark_dynamic(x, [1])
+    torch._dynamo.maybe_mark_dynamic(y, 0)
+    torch._dynamo.mark_static(y)
+    mark_unbacked(y, 1)
+    say(" ", x._dynamo_dynamic_indices, y._dynamo_weak_dynamic_indices, y._dynamo_static_indices, y._dynamo_unbacked_indices)
+    attempt(torch._dynamo.mark_dynamic, x, "a")
