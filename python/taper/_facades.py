@@ -13,7 +13,7 @@ ROOT = __package__
 # Files that hold what PyTorch has in several modules, and those modules, beside the file.
 FAMILIES = {
     "_dynamo.eval_frame": """
-        decorators: allow_in_graph breaks disable disallow_in_graph forbid_in_graph graph_break run""",
+        decorators: allow_in_graph breaks disable disallow_in_graph forbid_in_graph graph_break mark_dynamic mark_static mark_unbacked maybe_mark_dynamic run""",
     "_dynamo.utils": """
         debug_utils: same_two_models
         mutation_guard: GenerationTracker""",

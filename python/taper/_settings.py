@@ -177,6 +177,9 @@ def compiled_with_cxx11_abi():
 
 def _check_with(error, cond, message):
     if not isinstance(cond, (builtins.bool, _C.SymBool)):
+        if isinstance(cond, _C.Tensor):
+            raise TypeError("cond must be a bool, but got a Tensor. For tensor conditions, use torch._check_tensor_all() to assert that all "
+                            "elements are true.")
         raise TypeError(f"cond must be a bool, but got {type(cond)}")
     if cond._expect() if isinstance(cond, _C.SymBool) else cond:
         return

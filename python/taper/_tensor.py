@@ -174,7 +174,7 @@ def __contains__(self, element):
 
 @_overridable
 def __format__(self, format_spec):
-    if self.dim() == 0 and not self.is_meta and type(self) is Tensor:
+    if self.dim() == 0 and not self.is_meta and type(self) is Tensor and not _C._is_fake(self):
         return self.item().__format__(format_spec)
     return object.__format__(self, format_spec)
 

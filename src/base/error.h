@@ -23,6 +23,7 @@ typedef enum tp_err {
     TP_ERR_MEMORY,
     TP_ERR_OVERFLOW,
     TP_ERR_ZERO_DIVISION,
+    TP_ERR_RECURSION,
     TP_ERR_ASSERTION,
     TP_ERR_INTERRUPT,
     TP_ERR_GUARD,         /* GuardOnDataDependentSymNode */

@@ -17,6 +17,17 @@ static tp_sym as_sym(tp_value v)
     return v.tag == TP_SYM ? (tp_sym){ v.sym } : tp_sym_int(tp_as_int(v));
 }
 
+/* The same of an operand: a float beside an expression is a number of its environment. */
+static tp_sym beside(tp_value v, tp_value other)
+{
+    return v.tag == TP_FLOAT ? tp_sym_float(tp_sym_env(as_sym(other)), v.f) : as_sym(v);
+}
+
+static bool is_operand(tp_value v, tp_value other)
+{
+    return is_whole(v) || (v.tag == TP_FLOAT && other.tag == TP_SYM);
+}
+
 static tp_sym as_truth(tp_value v)
 {
     return v.tag == TP_SYM ? (tp_sym){ v.sym } : tp_sym_bool(tp_as_bool(v));
@@ -50,8 +61,8 @@ static bool refuse(const char *what, const tp_value *arg, int count)
 #define ARITHMETIC(NAME, SYM, FLOATS)                                       \
     static bool run_##NAME(const tp_value *arg, tp_value *out)              \
     {                                                                       \
-        if (is_whole(arg[0]) && is_whole(arg[1]))                           \
-            return give(SYM(as_sym(arg[0]), as_sym(arg[1])), out);          \
+        if (is_operand(arg[0], arg[1]) && is_operand(arg[1], arg[0]))       \
+            return give(SYM(beside(arg[0], arg[1]), beside(arg[1], arg[0])), out); \
         if (!tp_is_number(arg[0]) || !tp_is_number(arg[1]))                 \
             return refuse(#NAME, arg, 2);                                   \
         double a = tp_as_double(arg[0]), b = tp_as_double(arg[1]);          \
@@ -77,7 +88,7 @@ ARITHMETIC(sym_min, tp_sym_min, tp_float(fmin(a, b)))
 static bool run_truediv(const tp_value *arg, tp_value *out)
 {
     if (arg[0].tag == TP_SYM || arg[1].tag == TP_SYM)
-        return give(tp_sym_truediv(as_sym(arg[0]), as_sym(arg[1])), out);
+        return give(tp_sym_truediv(beside(arg[0], arg[1]), beside(arg[1], arg[0])), out);
     if (!tp_is_number(arg[0]) || !tp_is_number(arg[1]))
         return refuse("truediv", arg, 2);
     double b = tp_as_double(arg[1]);
@@ -97,22 +108,70 @@ static bool run_neg(const tp_value *arg, tp_value *out)
     return true;
 }
 
+static bool is_truth(tp_value v)
+{
+    return v.tag == TP_BOOL || (v.tag == TP_SYM && tp_sym_type_of(as_sym(v)) == TP_SYM_BOOL);
+}
+
 /* Of conditions; of integers the bits. */
 #define JUNCTION(NAME, SYM, BITS)                                           \
     static bool run_##NAME(const tp_value *arg, tp_value *out)              \
     {                                                                       \
-        if (arg[0].tag == TP_INT || arg[1].tag == TP_INT) {                 \
-            if (!is_whole(arg[0]) || !is_whole(arg[1]) || arg[0].tag == TP_SYM || arg[1].tag == TP_SYM) \
-                return refuse(#NAME, arg, 2);                               \
-            *out = tp_int(tp_as_int(arg[0]) BITS tp_as_int(arg[1]));        \
-            return true;                                                    \
-        }                                                                   \
         if (!is_whole(arg[0]) || !is_whole(arg[1]))                         \
             return refuse(#NAME, arg, 2);                                   \
-        return give(SYM(as_truth(arg[0]), as_truth(arg[1])), out);          \
+        if (is_truth(arg[0]) && is_truth(arg[1]))                           \
+            return give(SYM(as_truth(arg[0]), as_truth(arg[1])), out);      \
+        return give(BITS(as_sym(arg[0]), as_sym(arg[1])), out);             \
     }
-JUNCTION(and, tp_sym_and, &)
-JUNCTION(or, tp_sym_or, |)
+JUNCTION(and, tp_sym_and, tp_sym_bit_and)
+JUNCTION(or, tp_sym_or, tp_sym_bit_or)
+
+static bool run_xor(const tp_value *arg, tp_value *out)
+{
+    if (!is_whole(arg[0]) || !is_whole(arg[1]) || is_truth(arg[0]) || is_truth(arg[1]))
+        return refuse("xor", arg, 2);
+    return give(tp_sym_bit_xor(as_sym(arg[0]), as_sym(arg[1])), out);
+}
+
+/* A number to an integer, as Python's math.floor and its kind do. */
+#define TO_INTEGER(NAME, SYM, FLOATS)                                       \
+    static bool run_##NAME(const tp_value *arg, tp_value *out)              \
+    {                                                                       \
+        if (is_whole(arg[0]))                                               \
+            return give(SYM(as_sym(arg[0])), out);                          \
+        if (!tp_is_number(arg[0]))                                          \
+            return refuse(#NAME, arg, 1);                                   \
+        double whole = FLOATS(tp_as_double(arg[0]));                        \
+        if (!(fabs(whole) < 0x1p63))                                        \
+            return tp_fail(TP_ERR_OVERFLOW, "cannot convert %g to an integer of 64 bits", whole); \
+        *out = tp_int((int64_t)whole);                                      \
+        return true;                                                        \
+    }
+TO_INTEGER(floor, tp_sym_floor, floor)
+TO_INTEGER(ceil, tp_sym_ceil, ceil)
+TO_INTEGER(trunc, tp_sym_trunc, trunc)
+TO_INTEGER(round_whole, tp_sym_round, rint)
+
+/* round(x, None), or to so many decimals */
+static bool run_round(const tp_value *arg, tp_value *out)
+{
+    if (arg[1].tag == TP_NONE)
+        return run_round_whole(arg, out);
+    if (arg[0].tag != TP_SYM || arg[1].tag != TP_INT)
+        return refuse("round", arg, 2);
+    return give(tp_sym_type_of(as_sym(arg[0])) == TP_SYM_FLOAT ? tp_sym_round_decimal(as_sym(arg[0]), as_sym(arg[1]))
+                                                               : as_sym(arg[0]), out);
+}
+
+static bool run_abs(const tp_value *arg, tp_value *out)
+{
+    if (is_whole(arg[0]))
+        return give(tp_sym_abs(as_sym(arg[0])), out);
+    if (!tp_is_number(arg[0]))
+        return refuse("abs", arg, 1);
+    *out = tp_float(fabs(tp_as_double(arg[0])));
+    return true;
+}
 
 static bool run_sym_not(const tp_value *arg, tp_value *out) { return give(tp_sym_not(as_truth(arg[0])), out); }
 
@@ -191,6 +250,12 @@ const tp_builtin tp_builtins[] = {
     { "torch", "sym_min", 2, run_sym_min, NULL },
     { "_operator", "and_", 2, run_and, " & " },
     { "_operator", "or_", 2, run_or, " | " },
+    { "_operator", "xor", 2, run_xor, " ^ " },
+    { "math", "floor", 1, run_floor, NULL },
+    { "math", "ceil", 1, run_ceil, NULL },
+    { "math", "trunc", 1, run_trunc, NULL },
+    { "builtins", "round", 2, run_round, NULL },
+    { "_operator", "abs", 1, run_abs, NULL },
     { "torch", "sym_not", 1, run_sym_not, NULL },
     { "torch", "sym_ite", 3, run_sym_ite, NULL },
     { "torch", "sym_float", 1, run_sym_float, NULL },

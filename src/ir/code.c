@@ -543,8 +543,10 @@ static bool put_wraps(printer *p)
     for (tp_node *n = p->graph->root.next; ok && n != &p->graph->root && p->host && p->host->wrapped; n = n->next) {
         uint64_t one;
         tp_text name = { 0 };
-        if (n->kind == TP_CALL_FUNCTION && n->target.kind == TP_TARGET_HANDLE && p->host->wrapped(p->host->data, n)) {
-            ok = p->host->callable(p->host->data, n->target.handle, &name);
+        bool builtin = n->target.kind == TP_TARGET_BUILTIN;
+        if (n->kind == TP_CALL_FUNCTION && (builtin || n->target.kind == TP_TARGET_HANDLE) && p->host->wrapped(p->host->data, n)) {
+            ok = builtin ? p->host->builtin(p->host->data, n->target.builtin, &name)
+                         : p->host->callable(p->host->data, n->target.handle, &name);
             if (ok && !tp_text_map_get(&done, tp_text_read(&name), &one)) {
                 tp_text_add(p->out, "%storch.fx._symbolic_trace.wrap(\"%s\")", done.count ? "\n" : "",
                             tp_text_read(&name));

@@ -322,6 +322,8 @@ static bool run_call(const tp_plan *p, const step *s, const tp_value *arg, tp_va
     switch ((tp_target_kind)n->target.kind) {
     case TP_TARGET_OP: return run_op(n->target.op, arg, out);
     case TP_TARGET_BUILTIN:
+        if (s->arg_count != n->target.builtin->arity)
+            return tp_fail(TP_ERR_TYPE, "%s takes %d arguments (%u given)", n->target.builtin->name, n->target.builtin->arity, s->arg_count);
         if (!is_pythonic(arg, s->arg_count) || !p->has_host)
             return n->target.builtin->run(arg, out);
         return h->builtin(n->target.builtin, arg, out);

@@ -1,8 +1,10 @@
 /* dispatch.c - which layer has the call. */
 #include "ops/dispatch.h"
 
+#include "base/alloc.h"
 #include "base/runtime.h"
 #include "ops/hooks.h"
+#include "sym/sym.h"
 
 static uint32_t keys_of_value(tp_value v)
 {
@@ -87,6 +89,7 @@ bool tp_call_take_back(const tp_op *op, tp_value *result)
 /* What the arguments say of the work to come. */
 typedef struct survey {
     bool    meta;               /* a tensor without memory, or its device, is among them: geometry alone */
+    bool    symbolic;           /* a number of a shape environment: kernels want numbers */
     int64_t elements;           /* of all tensors */
 } survey;
 
@@ -99,9 +102,12 @@ static survey look_at(const tp_op *op, const tp_value *arg)
             s.elements += arg[i].tensor->numel;
         } else if (arg[i].tag == TP_DEVICE) {
             s.meta |= arg[i].device.type != TP_CPU;
+        } else if (arg[i].tag == TP_SYM) {
+            s.symbolic = true;
         } else {
             for (uint32_t k = 0; k < tp_length(arg[i]); k++) {
                 const tp_tensor *t = tp_as_tensor(arg[i].list->item[k]);
+                s.symbolic |= arg[i].list->item[k].tag == TP_SYM;
                 s.meta |= t && t->device.type != TP_CPU;
                 s.elements += t ? t->numel : 0;
             }
@@ -156,9 +162,56 @@ static bool run_released(const tp_op *op, const tp_value *arg, tp_value *result)
     return ok;
 }
 
+/* ---- numbers that are decided now ---- */
+
+static bool decide(tp_value v, tp_value *out)
+{
+    tp_sym x = { v.sym };
+    *out = tp_none();
+    if (v.tag == TP_SYM) {
+        bool truth = false;
+        int64_t whole = 0;
+        double real = 0;
+        tp_sym_type type = tp_sym_type_of(x);
+        if (!(type == TP_SYM_BOOL ? tp_sym_guard(x, &truth) : type == TP_SYM_INT ? tp_sym_guard_int(x, &whole) : tp_sym_guard_float(x, &real)))
+            return false;
+        *out = type == TP_SYM_BOOL ? tp_bool(truth) : type == TP_SYM_INT ? tp_int(whole) : tp_float(real);
+        return true;
+    }
+    if (v.tag != TP_LIST) {
+        *out = tp_value_ref(v);
+        return true;
+    }
+    tp_list *l = tp_list_new(v.list->count);
+    *out = l ? tp_of_list(l) : tp_none();
+    for (uint32_t i = 0; l && i < l->count; i++)
+        if (!decide(v.list->item[i], &l->item[i]))
+            return false;
+    return l != NULL;
+}
+
+/* Without a layer that traces, a symbolic number is what it is in the example, and that is guarded. */
+static bool run_decided(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    tp_value *plain = tp_alloc_array(op->arg_count, sizeof *plain);
+    bool ok = plain != NULL;
+    int count = 0;
+    while (ok && count < op->arg_count) {
+        ok = decide(arg[count], &plain[count]);
+        count++;
+    }
+    ok = ok && tp_run_bottom(op, plain, result);
+    if (plain)
+        tp_values_unref(plain, count);
+    tp_free(plain);
+    return ok;
+}
+
 bool tp_run_bottom(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     survey s = look_at(op, arg);
+    if (TP_UNLIKELY(s.symbolic) && !(op->flags & TP_OP_RUNTIME) && !op->rare->graphs)
+        return run_decided(op, arg, result);
     if (TP_UNLIKELY(s.meta) && !(op->flags & TP_OP_RUNTIME) && op->kind != TP_LIKE_VIEW && op->kind != TP_LIKE_COMPOSITE)
         return tp_run_meta(op, arg, result);
     return TP_UNLIKELY(is_long(op, s.elements)) ? run_released(op, arg, result) : op->run(op, arg, result);

@@ -253,7 +253,7 @@ static int to_integer(call_frame *f, bool symbolic, PyObject *o, tp_value *out)
         return to_int(o, out);
     if (face_is_int(o))
         return to_int(o, out);
-    if (face_is_sym(o)) {
+    if (Py_IS_TYPE(o, face.sym_int)) {
         int64_t i;
         *out = face_sym_value(o);
         if (!symbolic && !face_sym_int(o, &i))

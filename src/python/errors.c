@@ -15,6 +15,7 @@ static PyObject *exception_class(tp_err kind)
     case TP_ERR_MEMORY: return PyExc_MemoryError;
     case TP_ERR_OVERFLOW: return PyExc_OverflowError;
     case TP_ERR_ZERO_DIVISION: return PyExc_ZeroDivisionError;
+    case TP_ERR_RECURSION: return PyExc_RecursionError;
     case TP_ERR_ASSERTION: return PyExc_AssertionError;
     case TP_ERR_INTERRUPT: return PyExc_KeyboardInterrupt;
     case TP_ERR_GUARD:

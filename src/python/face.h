@@ -359,6 +359,7 @@ struct tp_grad_node *face_node_of(PyObject *o);     /* borrowed */
 PyObject *face_backward_hooks(PyObject *tensor);
 int face_set_backward_hooks(PyObject *tensor, PyObject *value);
 bool face_functions_of_module_init(PyObject *module);   /* functions.c: tensor, set_grad_enabled, … */
+PyObject *face_lifted(PyObject *taken);             /* literal.c; a layer that traces wants to know that a constant appeared; takes it */
 PyObject *face_literal(PyObject *data, tp_dtype dtype, tp_device device, bool copy);   /* literal.c */
 PyObject *face_to_list(const tp_tensor *t);         /* literal.c: tolist */
 PyObject *face_item(const tp_tensor *t);            /* 1-element tensor as a number */

@@ -150,6 +150,47 @@ static PyObject *env_symbol(PyObject *self, PyObject *args)
     return made;
 }
 
+/* _integer(hint, source, low, high): a symbol for any number, 0 and 1 too. */
+static PyObject *env_integer(PyObject *self, PyObject *args)
+{
+    long long hint, low, high;
+    const char *source;
+    if (!PyArg_ParseTuple(args, "LzLL", &hint, &source, &low, &high))
+        return NULL;
+    return face_sym(tp_shape_env_integer(env_in(self), hint, source, (tp_range){ low, high }));
+}
+
+static PyObject *env_refuse_guards(PyObject *self, PyObject *refused)
+{
+    tp_shape_env_refuse_guards(env_in(self), refused == Py_True);
+    Py_RETURN_NONE;
+}
+
+/* _name_data(numbers, sizes) */
+static PyObject *env_name_data(PyObject *self, PyObject *args)
+{
+    int numbers, sizes;
+    if (!PyArg_ParseTuple(args, "pp", &numbers, &sizes))
+        return NULL;
+    tp_shape_env_name_data(env_in(self), numbers, sizes);
+    Py_RETURN_NONE;
+}
+
+/* _set_hint(symbol, number): what an unbacked symbol turned out to be. */
+static PyObject *env_set_hint(PyObject *self, PyObject *args)
+{
+    const char *name;
+    long long hint;
+    if (!PyArg_ParseTuple(args, "sL", &name, &hint))
+        return NULL;
+    tp_sym x = tp_shape_env_find(env_in(self), name);
+    if (tp_sym_is_failed(x))
+        return PyErr_Format(PyExc_KeyError, "no symbol is called %s", name);
+    if (!tp_symbol_set_hint(x, hint))
+        return face_raise();
+    Py_RETURN_NONE;
+}
+
 static PyObject *env_unbacked(PyObject *self, PyObject *args)
 {
     long long low = INT64_MIN, high = INT64_MAX;
@@ -256,6 +297,10 @@ static PyObject *env_freeze(PyObject *self, PyObject *args)
 
 static PyMethodDef env_methods[] = {
     { "_symbol", env_symbol, METH_VARARGS, NULL },
+    { "_integer", env_integer, METH_VARARGS, NULL },
+    { "_refuse_guards", env_refuse_guards, METH_O, NULL },
+    { "_name_data", env_name_data, METH_VARARGS, NULL },
+    { "_set_hint", env_set_hint, METH_VARARGS, NULL },
     { "_unbacked", env_unbacked, METH_VARARGS, NULL },
     { "format_guards", env_format_guards, METH_VARARGS, NULL },
     { "_freeze", env_freeze, METH_VARARGS, NULL },

@@ -57,18 +57,6 @@ static PyObject *finish_literal(PyObject *made, bool requires_grad)
     return tp_set_requires_grad(face_tensor(made), true) ? made : face_raise_keeping(made);
 }
 
-/* A layer that traces wants to know that a constant appeared. */
-static PyObject *lifted(PyObject *taken)
-{
-    const tp_op *op = taken && tp_self.active ? tp_op_find("aten", "lift_fresh", "") : NULL;
-    if (!op)
-        return taken;
-    tp_value arg = tp_of_tensor(face_tensor(taken));
-    PyObject *result = face_call_op(op, &arg);
-    Py_DECREF(taken);
-    return result;
-}
-
 static PyObject *overridden_function(const char *name, PyObject *data, PyObject *args, PyObject *kwargs)
 {
     PyObject *callable = PyObject_GetAttrString(face.module, name);
@@ -102,7 +90,7 @@ static PyObject *make_tensor(PyObject *module, PyObject *args, PyObject *kwargs)
         return NULL;
     if (face_is_tensor(data) && !o.has_device)
         o.device = face_tensor(data)->device;
-    return lifted(finish_literal(face_literal(data, o.dtype, o.device, true), o.requires_grad));
+    return face_lifted(finish_literal(face_literal(data, o.dtype, o.device, true), o.requires_grad));
 }
 
 static PyObject *as_tensor(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -125,7 +113,7 @@ static PyObject *as_tensor(PyObject *module, PyObject *args, PyObject *kwargs)
         Py_XDECREF(where);
         return result;
     }
-    return lifted(face_literal(data, o.dtype, o.device, false));
+    return face_lifted(face_literal(data, o.dtype, o.device, false));
 }
 
 /* asarray(obj, *, dtype, device, copy, requires_grad) */

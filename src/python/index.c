@@ -91,7 +91,7 @@ static bool select_by(indexing *x, tp_value given, int shown_dim)
 static bool read_bound(PyObject *o, int64_t absent, tp_value *out)
 {
     int64_t i = absent;
-    if (face_is_sym(o)) {
+    if (Py_IS_TYPE(o, face.sym_int)) {
         *out = face_sym_value(o);
         return true;
     }
@@ -121,8 +121,6 @@ static bool slice_at(indexing *x, PyObject *slice)
     }
     bool traced = face_is_traced();         /* a trace must cut other lengths too: nothing is known to be whole */
     bool known = !traced && !tp_sym_is_node(tp_tensor_sym_size(x->at, x->dim));
-    if (start < 0 && known)
-        start = start + length < 0 ? 0 : start + length;
     bool whole = start == 0 && by == 1 && (known ? stop >= length : !traced && stop == INT64_MAX);
     if (!whole) {
         const PySliceObject *s = (PySliceObject *)slice;
@@ -300,7 +298,7 @@ static bool apply_item(indexing *x, PyObject *item, int shown_dim, int skipped)
         return gather_bool(x, item == Py_True);
     if (face_is_int(item))
         return face_read_int(item, &index) && select_at(x, index, shown_dim);
-    if (face_is_sym(item)) {
+    if (Py_IS_TYPE(item, face.sym_int)) {
         tp_value arg[3] = { tp_none(), tp_int(x->dim), face_sym_value(item) };
         return step(x, face.op_select, "select", arg);
     }

@@ -60,6 +60,10 @@ static tp_dtype number_dtype(PyObject *o)
         return tp_dtype_to_complex((tp_dtype)tp_the_runtime.default_dtype);
     if (face_is_tensor(o))
         return (tp_dtype)face_tensor(o)->dtype;
+    if (Py_IS_TYPE(o, face.sym_int))
+        return TP_i64;
+    if (Py_IS_TYPE(o, face.sym_float))
+        return (tp_dtype)tp_the_runtime.default_dtype;
     return TP_DTYPE_NONE;
 }
 
@@ -109,6 +113,21 @@ static bool in_range(tp_dtype d, int64_t i)
     }
 }
 
+static bool read_number(PyObject *o, tp_dtype d, tp_scalar *out);
+
+/* The number in a tensor; one without data is asked, which may be refused, or give a symbol that is then decided. */
+static bool read_element(const tp_tensor *t, tp_dtype d, tp_scalar *out)
+{
+    if (t->storage->kind != TP_MEMORY_NONE) {
+        *out = tp_tensor_element(t, tp_tensor_data(t));
+        return true;
+    }
+    PyObject *number = face_item(t);
+    bool ok = number && read_number(number, d, out);
+    Py_XDECREF(number);
+    return ok;
+}
+
 static bool read_number(PyObject *o, tp_dtype d, tp_scalar *out)
 {
     if (PyFloat_CheckExact(o)) {
@@ -121,8 +140,7 @@ static bool read_number(PyObject *o, tp_dtype d, tp_scalar *out)
             PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
             return false;
         }
-        *out = tp_tensor_element(t, tp_tensor_data(t));
-        return true;
+        return read_element(t, d, out);
     }
     if (PyComplex_Check(o)) {
         if (!tp_dtype_is_complex(d)) {
@@ -132,7 +150,7 @@ static bool read_number(PyObject *o, tp_dtype d, tp_scalar *out)
         *out = (tp_scalar){ .kind = TP_KIND_COMPLEX, .c = { PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o) } };
         return true;
     }
-    if (PyFloat_Check(o) || (face_is_numpy_number(o) && !Py_TYPE(o)->tp_as_number->nb_index)) {
+    if (PyFloat_Check(o) || Py_IS_TYPE(o, face.sym_float) || (face_is_numpy_number(o) && !Py_TYPE(o)->tp_as_number->nb_index)) {
         double f = PyFloat_AsDouble(o);
         *out = tp_scalar_float(f);
         return f != -1 || !PyErr_Occurred();
@@ -166,7 +184,10 @@ static bool fill_from_tensor(PyObject *o, const literal *l, int dim, char **at)
         PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
         return false;
     }
-    tp_scalar_write(tp_tensor_element(t, tp_tensor_data(t)), *at, l->dtype);
+    tp_scalar number;
+    if (!read_element(t, l->dtype, &number))
+        return false;
+    tp_scalar_write(number, *at, l->dtype);
     *at += tp_dtype_bytes(l->dtype);
     return true;
 }
@@ -259,6 +280,27 @@ static PyObject *from_tensor(PyObject *taken, tp_dtype dtype, tp_device device, 
     return result;
 }
 
+/* Of what comes from outside, with its data: the layers see the tensor when it is there. */
+static PyObject *from_outside(PyObject *taken, tp_dtype dtype, tp_device device, bool copy)
+{
+    uint32_t active = tp_self.active;
+    tp_self.active = 0;
+    PyObject *made = from_tensor(taken, dtype, device, copy);
+    tp_self.active = active;
+    return made;
+}
+
+PyObject *face_lifted(PyObject *taken)
+{
+    const tp_op *op = taken && tp_self.active ? tp_op_find("aten", "lift_fresh", "") : NULL;
+    if (!op)
+        return taken;
+    tp_value arg = tp_of_tensor(face_tensor(taken));
+    PyObject *result = face_call_op(op, &arg);
+    Py_DECREF(taken);
+    return result;
+}
+
 PyObject *face_literal(PyObject *data, tp_dtype dtype, tp_device device, bool copy)
 {
     if (PyList_CheckExact(data) || PyTuple_CheckExact(data) || PyFloat_Check(data) || PyLong_Check(data))
@@ -266,9 +308,9 @@ PyObject *face_literal(PyObject *data, tp_dtype dtype, tp_device device, bool co
     if (face_is_tensor(data))
         return from_tensor(Py_NewRef(data), dtype, device, copy);
     if (face_is_array(data) || PyObject_HasAttrString(data, "__array_interface__"))
-        return from_tensor(face_from_array(data, false), dtype, device, copy);
+        return from_outside(face_from_array(data, false), dtype, device, copy);
     if (PyObject_HasAttrString(data, "__dlpack__"))
-        return from_tensor(face_from_dlpack(data), dtype, device, copy);
+        return from_outside(face_from_dlpack(data), dtype, device, copy);
     return from_nest(data, dtype, device);
 }
 

@@ -115,7 +115,7 @@ static PyObject *from_numpy(PyObject *module, PyObject *array)
     (void)module;
     if (!face_is_array(array))
         return PyErr_Format(PyExc_TypeError, "expected np.ndarray (got %s)", Py_TYPE(array)->tp_name);
-    return face_from_array(array, true);
+    return face_lifted(face_from_array(array, true));
 }
 
 /* frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False) */

@@ -263,7 +263,7 @@ static bool looks_flat(const signature *s, PyObject *const *args, Py_ssize_t cou
     PyObject *first = args[0];
     if (PyTuple_Check(first) || PyList_Check(first))
         return false;
-    return face_is_int(first) || face_is_sym(first) || (face_is_tensor(first) && face_tensor(first)->ndim == 0);
+    return face_is_int(first) || Py_IS_TYPE(first, face.sym_int) || (face_is_tensor(first) && face_tensor(first)->ndim == 0);
 }
 
 int face_match(op_set *set, const signature *s, PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames,

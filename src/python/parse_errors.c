@@ -200,7 +200,7 @@ static PyObject *keyword_error(op_set *set, const signature *s, Py_ssize_t count
 static PyObject *single_error(op_set *set, const signature *s, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
 {
     call_frame f;
-    bool flat = s->varargs && count && (face_is_int(args[0]) || face_is_sym(args[0]));
+    bool flat = s->varargs && count && (face_is_int(args[0]) || Py_IS_TYPE(args[0], face.sym_int));
     if (count > s->positional && !flat && !(s->varargs && count >= 1)) {
         return PyErr_Format(PyExc_TypeError, "%s() takes %d positional argument%s but %zd were given", set->name,
                             s->positional, s->positional == 1 ? "" : "s", count);

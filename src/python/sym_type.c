@@ -54,10 +54,14 @@ static void sym_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
+/* SymInt(node): the number that a SymNode stands for. */
 static PyObject *sym_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    (void)args, (void)kwargs;
-    return PyErr_Format(PyExc_TypeError, "%s objects come from a ShapeEnv", type->tp_name);
+    PyObject *node = kwargs ? NULL : PyTuple_GET_SIZE(args) == 1 ? PyTuple_GET_ITEM(args, 0) : NULL;
+    PyObject *number = node ? PyObject_GetAttrString(node, "_of") : NULL;
+    if (number)
+        return number;
+    return PyErr_Format(PyExc_TypeError, "%s objects come from a ShapeEnv, or are made of a SymNode", type->tp_name);
 }
 
 /* ---- operands ---- */
@@ -141,14 +145,46 @@ static tp_sym remainder_of(tp_sym a, tp_sym b)
     return tp_sym_sub(a, tp_sym_mul(whole, b));
 }
 
+/* Bits are of integers: what is said of others is what Python says of its own. */
+static bool whole_pair(const char *sign, tp_sym a, tp_sym b)
+{
+    if (!is_float(a) && !is_float(b))
+        return true;
+    tp_fail(TP_ERR_TYPE, "unsupported operand type(s) for %s: '%s' and '%s'", sign, is_float(a) ? "float" : "int", is_float(b) ? "float" : "int");
+    return false;
+}
+
+static tp_sym two_to_the(tp_sym by)
+{
+    if (tp_sym_range(by).high >= 0)
+        return tp_sym_pow(tp_sym_int(2), by);
+    tp_fail(TP_ERR_VALUE, "negative shift count");
+    return TP_SYM_FAILED;
+}
+
 static tp_sym shifted_left(tp_sym a, tp_sym by)
 {
-    return tp_sym_mul(a, tp_sym_pow(tp_sym_int(2), by));
+    return whole_pair("<<", a, by) ? tp_sym_mul(a, two_to_the(by)) : TP_SYM_FAILED;
 }
 
 static tp_sym shifted_right(tp_sym a, tp_sym by)
 {
-    return tp_sym_floordiv(a, tp_sym_pow(tp_sym_int(2), by));
+    return whole_pair(">>", a, by) ? tp_sym_floordiv(a, two_to_the(by)) : TP_SYM_FAILED;
+}
+
+static tp_sym bits_and(tp_sym a, tp_sym b)
+{
+    return whole_pair("&", a, b) ? tp_sym_bit_and(a, b) : TP_SYM_FAILED;
+}
+
+static tp_sym bits_or(tp_sym a, tp_sym b)
+{
+    return whole_pair("|", a, b) ? tp_sym_bit_or(a, b) : TP_SYM_FAILED;
+}
+
+static tp_sym bits_xor(tp_sym a, tp_sym b)
+{
+    return whole_pair("^", a, b) ? tp_sym_bit_xor(a, b) : TP_SYM_FAILED;
 }
 
 #define BINARY(NAME, FUNCTION, PROMOTE) \
@@ -162,22 +198,37 @@ BINARY(truediv, tp_sym_truediv, false)
 BINARY(lshift, shifted_left, false)
 BINARY(rshift, shifted_right, false)
 
-static PyObject *two_truths(PyObject *a, PyObject *b, binary *f)
+BINARY(xor, bits_xor, false)
+
+/* Of two conditions a condition, of numbers the bits. */
+static PyObject *truths_or_bits(PyObject *a, PyObject *b, binary *truths, binary *bits)
 {
     tp_sym x, y;
-    if (!read_truth(a, &x) || !read_truth(b, &y))
+    if (read_truth(a, &x) && read_truth(b, &y))
+        return face_sym(truths(x, y));
+    if (Py_IS_TYPE(a, face.sym_bool) || Py_IS_TYPE(b, face.sym_bool))
         Py_RETURN_NOTIMPLEMENTED;
-    return face_sym(f(x, y));
+    return two(a, b, bits, false);
 }
 
-static PyObject *sym_and(PyObject *a, PyObject *b) { return two_truths(a, b, tp_sym_and); }
-static PyObject *sym_or(PyObject *a, PyObject *b) { return two_truths(a, b, tp_sym_or); }
+static PyObject *sym_and(PyObject *a, PyObject *b) { return truths_or_bits(a, b, tp_sym_and, bits_and); }
+static PyObject *sym_or(PyObject *a, PyObject *b) { return truths_or_bits(a, b, tp_sym_or, bits_or); }
+
+/* As in Python: the power of integers is a float where the exponent is negative. Which it is may have to be decided. */
+static tp_sym power(tp_sym a, tp_sym exponent)
+{
+    tp_range r = tp_sym_range(exponent);
+    bool natural = true;
+    if (!is_float(a) && !is_float(exponent) && r.low < 0 && r.high >= 0 && !tp_sym_guard(tp_sym_ge(exponent, tp_sym_int(0)), &natural))
+        return TP_SYM_FAILED;
+    return natural ? tp_sym_pow(a, exponent) : tp_sym_pow(a, tp_sym_to_float(exponent));
+}
 
 static PyObject *sym_pow(PyObject *a, PyObject *b, PyObject *modulus)
 {
     if (modulus != Py_None)
         Py_RETURN_NOTIMPLEMENTED;
-    return two(a, b, tp_sym_pow, false);
+    return two(a, b, power, false);
 }
 
 static PyObject *sym_index(PyObject *self);
@@ -259,10 +310,7 @@ static PyObject *sym_float(PyObject *self)
     int64_t i;
     if (!Py_IS_TYPE(self, face.sym_float))
         return face_sym_int(self, &i) ? PyFloat_FromDouble((double)i) : NULL;
-    if (!tp_sym_hint_float(word_of(self), &value))
-        return PyErr_Format(PyExc_RuntimeError, "the value of a data-dependent SymFloat is not known while tracing");
-    bool same;
-    if (!tp_sym_guard(tp_sym_eq(word_of(self), tp_sym_float(((sym_object *)self)->env, value)), &same))
+    if (!tp_sym_guard_float(word_of(self), &value))
         return face_raise();
     return PyFloat_FromDouble(value);
 }
@@ -282,20 +330,57 @@ static PyObject *sym_repr(PyObject *self)
     return made;
 }
 
-/* A hash says equal things are equal: only a size that has become an integer can have one, as in PyTorch. */
+/* A hash says equal things are equal: a size has one once it has become an integer; floats and conditions are decided for
+ * it. As in PyTorch. */
 static Py_hash_t sym_hash(PyObject *self)
 {
     tp_sym plain = tp_sym_simplify(word_of(self));
     if (tp_sym_is_int(plain))
         return (Py_hash_t)tp_sym_as_int(plain);
-    PyErr_Format(PyExc_TypeError, "unhashable type: non-nested SymInt");
-    return -1;
+    if (Py_IS_TYPE(self, face.sym_int)) {
+        PyErr_Format(PyExc_TypeError, "unhashable type: non-nested SymInt");
+        return -1;
+    }
+    PyObject *value = Py_IS_TYPE(self, face.sym_float) ? sym_float(self) : PyObject_IsTrue(self) < 0 ? NULL : sym_index(self);
+    Py_hash_t hash = value ? PyObject_Hash(value) : -1;
+    Py_XDECREF(value);
+    return hash;
 }
 
 static PyObject *sym_floor(PyObject *self, PyObject *unused) { (void)unused; return face_sym(tp_sym_floor(word_of(self))); }
 static PyObject *sym_ceil(PyObject *self, PyObject *unused) { (void)unused; return face_sym(tp_sym_ceil(word_of(self))); }
 static PyObject *sym_trunc(PyObject *self, PyObject *unused) { (void)unused; return face_sym(tp_sym_trunc(word_of(self))); }
-static PyObject *sym_round(PyObject *self, PyObject *unused) { (void)unused; return face_sym(tp_sym_round(word_of(self))); }
+static PyObject *sym_round(PyObject *self, PyObject *args)
+{
+    PyObject *digits = Py_None;
+    int64_t count;
+    if (!PyArg_ParseTuple(args, "|O:__round__", &digits))
+        return NULL;
+    if (digits == Py_None)
+        return face_sym(tp_sym_round(word_of(self)));
+    if (!is_float(word_of(self)))
+        return Py_NewRef(self);
+    return face_read_int(digits, &count) ? face_sym(tp_sym_round_decimal(word_of(self), tp_sym_int(count))) : NULL;
+}
+
+/* Methods of Python's numbers that need the number. */
+static PyObject *of_number(PyObject *self, const char *method)
+{
+    PyObject *number = Py_IS_TYPE(self, face.sym_float) ? sym_float(self) : sym_index(self);
+    PyObject *made = number ? PyObject_CallMethod(number, method, NULL) : NULL;
+    Py_XDECREF(number);
+    return made;
+}
+
+static PyObject *sym_hex(PyObject *self, PyObject *unused) { (void)unused; return of_number(self, "hex"); }
+static PyObject *sym_bit_length(PyObject *self, PyObject *unused) { (void)unused; return of_number(self, "bit_length"); }
+
+static PyObject *sym_ratio(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return is_float(word_of(self)) ? of_number(self, "as_integer_ratio") : Py_BuildValue("Oi", self, 1);
+}
+
 static PyObject *sym_to_float(PyObject *self, PyObject *unused) { (void)unused; return face_sym(tp_sym_to_float(word_of(self))); }
 static PyObject *sym_not(PyObject *self, PyObject *unused) { (void)unused; return face_sym(tp_sym_not(word_of(self))); }
 static PyObject *sym_copy(PyObject *self, PyObject *unused) { (void)unused; return Py_NewRef(self); }
@@ -484,7 +569,7 @@ static PyGetSetDef sym_attributes[] = {
 
 #define SYM_METHODS \
     { "__floor__", sym_floor, METH_NOARGS, NULL },     { "__ceil__", sym_ceil, METH_NOARGS, NULL }, \
-    { "__trunc__", sym_trunc, METH_NOARGS, NULL },     { "__round__", sym_round, METH_NOARGS, NULL }, \
+    { "__trunc__", sym_trunc, METH_NOARGS, NULL },     { "__round__", sym_round, METH_VARARGS, NULL }, \
     { "__sym_float__", sym_to_float, METH_NOARGS, NULL }, { "__sym_max__", sym_max, METH_O, NULL }, \
     { "__sym_min__", sym_min, METH_O, NULL },          { "__copy__", sym_copy, METH_NOARGS, NULL }, \
     { "__deepcopy__", sym_copy, METH_O, NULL },        { "conjugate", sym_copy, METH_NOARGS, NULL }, \
@@ -494,7 +579,10 @@ static PyGetSetDef sym_attributes[] = {
     { "_apply", sym_apply, METH_O, NULL },             { "_replace", sym_replace, METH_O, NULL }, \
     { "_narrow", sym_narrow, METH_VARARGS, NULL },     { "_mark_size", sym_mark_size, METH_NOARGS, NULL }
 static PyMethodDef sym_methods[] = { SYM_METHODS, { 0 } };
-static PyMethodDef float_methods[] = { SYM_METHODS, { "is_integer", sym_is_integer, METH_NOARGS, NULL }, { 0 } };
+static PyMethodDef int_methods[] = { SYM_METHODS, { "as_integer_ratio", sym_ratio, METH_NOARGS, NULL },
+                                     { "bit_length", sym_bit_length, METH_NOARGS, NULL }, { 0 } };
+static PyMethodDef float_methods[] = { SYM_METHODS, { "is_integer", sym_is_integer, METH_NOARGS, NULL },
+                                       { "as_integer_ratio", sym_ratio, METH_NOARGS, NULL }, { "hex", sym_hex, METH_NOARGS, NULL }, { 0 } };
 
 #define COMMON_SLOTS(METHODS)                                                                                                      \
     { Py_tp_new, sym_new }, { Py_tp_dealloc, sym_dealloc }, { Py_tp_repr, sym_repr }, { Py_tp_hash, sym_hash },           \
@@ -505,8 +593,9 @@ static PyMethodDef float_methods[] = { SYM_METHODS, { "is_integer", sym_is_integ
         { Py_nb_remainder, sym_mod }, { Py_nb_true_divide, sym_truediv }, { Py_nb_power, sym_pow }, { Py_nb_negative, sym_neg }, \
         { Py_nb_positive, sym_pos }, { Py_nb_absolute, sym_abs }, { Py_nb_int, sym_int }, { Py_nb_float, sym_float }
 
-static PyType_Slot int_slots[] = { COMMON_SLOTS(sym_methods), NUMBER_SLOTS, { Py_nb_index, sym_index }, { Py_nb_lshift, sym_lshift },
-                                   { Py_nb_rshift, sym_rshift }, { 0, NULL } };
+#define BIT_SLOTS                                                                                                          \
+    { Py_nb_lshift, sym_lshift }, { Py_nb_rshift, sym_rshift }, { Py_nb_and, sym_and }, { Py_nb_or, sym_or }, { Py_nb_xor, sym_xor }
+static PyType_Slot int_slots[] = { COMMON_SLOTS(int_methods), NUMBER_SLOTS, BIT_SLOTS, { Py_nb_index, sym_index }, { 0, NULL } };
 static PyType_Slot float_slots[] = { COMMON_SLOTS(float_methods), NUMBER_SLOTS, { 0, NULL } };
 static PyType_Slot bool_slots[] = { COMMON_SLOTS(sym_methods), NUMBER_SLOTS, { Py_nb_and, sym_and }, { Py_nb_or, sym_or },
                                     { Py_nb_index, sym_index }, { 0, NULL } };

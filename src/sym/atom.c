@@ -1,4 +1,4 @@
-/* atom.c - `//`, Mod, Max, Min, Abs: what they simplify to, and the atom that is left when they do not.
+/* atom.c - `//`, Mod, Max, Min, Abs, bits: what they simplify to, and the atom that is left when they do not.
  *
  * The rules are those PyTorch shows, and a few more that need a known range: with b known not to be zero
  *     (b*q + r) // n     ->  q' + r//n       terms that a number n divides go first
@@ -14,6 +14,11 @@ enum { OWN_ARGS = 16 };
 static tp_sym zero_division(tp_shape_env *env)
 {
     return tp_sym_fail(env, TP_ERR_ZERO_DIVISION, "integer division or modulo by zero");
+}
+
+static tp_sym zero_modulus(tp_shape_env *env)
+{
+    return tp_sym_fail(env, TP_ERR_ZERO_DIVISION, "integer modulo by zero");
 }
 
 /* a = by*quotient + rest, taking the terms whose coefficient the number `by` divides. */
@@ -110,7 +115,7 @@ static tp_sym mod_nodes(tp_shape_env *env, tp_sym a, tp_sym b)
     if (tp_sym_is_int(b)) {
         int64_t n = tp_sym_as_int(b);
         if (n == 0)
-            return zero_division(env);
+            return zero_modulus(env);
         if (!split(a, n, &quotient, &rest))
             return TP_SYM_FAILED;
         if (tp_sym_is_int(rest))
@@ -133,7 +138,7 @@ tp_sym tp_sym_mod_slow(tp_sym a, tp_sym b)
         return TP_SYM_FAILED;
     tp_shape_env *env = sym_deeper(sym_env(a), sym_env(b));
     if (!env)
-        return sym_is_value(b, 0) ? zero_division(NULL) : tp_sym_int(tp_int_mod(tp_sym_as_int(a), tp_sym_as_int(b)));
+        return sym_is_value(b, 0) ? zero_modulus(NULL) : tp_sym_int(tp_int_mod(tp_sym_as_int(a), tp_sym_as_int(b)));
     tp_sym known = tp_sym_recall(env, '%', a, b);
     return tp_sym_is_failed(known) ? tp_sym_remember(env, '%', a, b, mod_nodes(env, a, b)) : known;
 }
@@ -184,6 +189,17 @@ static tp_sym extreme_nodes(tp_shape_env *env, sym_kind kind, tp_sym a, tp_sym b
     return result;
 }
 
+/* Of floats nothing is known: two arguments, as they are. */
+static tp_sym extreme_floats(tp_shape_env *env, sym_kind kind, tp_sym a, tp_sym b)
+{
+    double x, y;
+    if (tp_sym_same(a, b))
+        return a;
+    if (sym_is_kind(a, KIND_number) && sym_is_kind(b, KIND_number) && tp_sym_hint_float(a, &x) && tp_sym_hint_float(b, &y))
+        return tp_sym_float(env, (x > y) == (kind == KIND_max) ? x : y);
+    return tp_sym_make(kind, TP_SYM_FLOAT, (tp_sym[]){ a, b }, 2);
+}
+
 static tp_sym extreme(sym_kind kind, tp_sym a, tp_sym b)
 {
     if (tp_sym_is_failed(a) || tp_sym_is_failed(b))
@@ -192,7 +208,7 @@ static tp_sym extreme(sym_kind kind, tp_sym a, tp_sym b)
     if (!env)
         return (tp_sym_as_int(a) > tp_sym_as_int(b)) == (kind == KIND_max) ? a : b;
     if (tp_sym_type_of(a) == TP_SYM_FLOAT || tp_sym_type_of(b) == TP_SYM_FLOAT)
-        return tp_sym_fail(env, TP_ERR_UNIMPLEMENTED, "%s of symbolic floats", tp_sym_kinds[kind].head);
+        return extreme_floats(env, kind, tp_sym_to_float_in(env, a), tp_sym_to_float_in(env, b));
     tp_sym known = tp_sym_recall(env, kind, a, b);
     return tp_sym_is_failed(known) ? tp_sym_remember(env, kind, a, b, extreme_nodes(env, kind, a, b)) : known;
 }
@@ -207,14 +223,53 @@ tp_sym tp_sym_min_slow(tp_sym a, tp_sym b)
     return extreme(KIND_min, a, b);
 }
 
+static tp_sym absolute_float(tp_sym a)
+{
+    double x;
+    if (sym_is_kind(a, KIND_number) && tp_sym_hint_float(a, &x))
+        return tp_sym_float(sym_env(a), x < 0 ? -x : x);
+    if (sym_is_kind(a, KIND_to_float))
+        return tp_sym_to_float_in(sym_env(a), tp_sym_abs(sym_arg(a, 0)));
+    return tp_sym_make(KIND_abs, TP_SYM_FLOAT, &a, 1);
+}
+
 tp_sym tp_sym_abs(tp_sym a)
 {
     if (tp_sym_is_failed(a))
         return a;
     if (tp_sym_type_of(a) == TP_SYM_FLOAT)
-        return tp_sym_fail(sym_env(a), TP_ERR_UNIMPLEMENTED, "Abs of a symbolic float");
+        return absolute_float(a);
     tp_range r = tp_sym_range(a);
     if (r.low >= 0)
         return a;
     return r.high <= 0 ? tp_sym_neg(a) : tp_sym_make(KIND_abs, TP_SYM_INT, &a, 1);
+}
+
+int64_t tp_sym_bits(sym_kind kind, int64_t a, int64_t b)
+{
+    return kind == KIND_bit_and ? a & b : kind == KIND_bit_or ? a | b : a ^ b;
+}
+
+static tp_sym bits(sym_kind kind, tp_sym a, tp_sym b)
+{
+    if (tp_sym_is_failed(a) || tp_sym_is_failed(b))
+        return TP_SYM_FAILED;
+    if (tp_sym_is_int(a) && tp_sym_is_int(b))
+        return tp_sym_int(tp_sym_bits(kind, tp_sym_as_int(a), tp_sym_as_int(b)));
+    return tp_sym_make(kind, TP_SYM_INT, (tp_sym[]){ a, b }, 2);
+}
+
+tp_sym tp_sym_bit_and(tp_sym a, tp_sym b)
+{
+    return bits(KIND_bit_and, a, b);
+}
+
+tp_sym tp_sym_bit_or(tp_sym a, tp_sym b)
+{
+    return bits(KIND_bit_or, a, b);
+}
+
+tp_sym tp_sym_bit_xor(tp_sym a, tp_sym b)
+{
+    return bits(KIND_bit_xor, a, b);
 }

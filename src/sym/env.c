@@ -109,6 +109,11 @@ tp_sym tp_shape_env_symbol(tp_shape_env *env, int64_t hint, const char *source, 
         return tp_sym_int(hint);
     if (!env->options.keep_zero_one && range.low < 2)
         range.low = 2;
+    return tp_shape_env_integer(env, hint, source, range);
+}
+
+tp_sym tp_shape_env_integer(tp_shape_env *env, int64_t hint, const char *source, tp_range range)
+{
     if (hint < range.low || hint > range.high)
         return tp_sym_fail(env, TP_ERR_VALUE, "the size %lld is outside the range [%lld, %lld] of its symbol", LL(hint),
                            LL(range.low), LL(range.high));
@@ -210,4 +215,25 @@ size_t tp_shape_env_symbol_count(const tp_shape_env *env)
 tp_sym tp_shape_env_symbol_at(const tp_shape_env *env, size_t index)
 {
     return env->symbol_nodes.item[index];
+}
+
+void tp_shape_env_refuse_guards(tp_shape_env *env, bool refused)
+{
+    env->refuses_guards = refused;
+}
+
+void tp_shape_env_name_data(tp_shape_env *env, bool numbers, bool sizes)
+{
+    env->no_numbers = !numbers;
+    env->no_sizes = !sizes;
+}
+
+bool tp_shape_env_names_numbers(const tp_shape_env *env)
+{
+    return !env->no_numbers;
+}
+
+bool tp_shape_env_names_sizes(const tp_shape_env *env)
+{
+    return !env->no_sizes;
 }

@@ -67,6 +67,8 @@ TP_API TP_CHECK bool tp_shape_env_check(tp_shape_env *env);     /* false: sets t
 /* A backed symbol. A hint of 0 or 1 yields that integer and takes no number; otherwise the range is cut to 2 and above,
  * unless the environment keeps zero and one. `source` may be NULL. */
 TP_API tp_sym tp_shape_env_symbol(tp_shape_env *env, int64_t hint, const char *source, tp_range range);
+/* The same of any integer, with the range as it is. */
+TP_API tp_sym tp_shape_env_integer(tp_shape_env *env, int64_t hint, const char *source, tp_range range);
 TP_API tp_sym tp_shape_env_unbacked(tp_shape_env *env, tp_range range);
 TP_API tp_sym tp_shape_env_unbacked_float(tp_shape_env *env);
 /* A symbol of a given, unused name, with nothing done to its range: roots of derived dims, loop indices, files. */
@@ -90,5 +92,10 @@ TP_API void tp_shape_env_format_guards(const tp_shape_env *env, tp_text *text); 
 TP_API void tp_sym_print_python(tp_sym x, tp_text *text);
 /* While frozen, guards are neither recorded nor used to specialise: answers come from hints alone. */
 TP_API void tp_shape_env_freeze(tp_shape_env *env, bool frozen);
+TP_API void tp_shape_env_refuse_guards(tp_shape_env *env, bool refused);        /* a question that needs one then fails */
+/* What depends on data may have a name here: the number in a tensor, and a size. Both do unless forbidden. */
+TP_API void tp_shape_env_name_data(tp_shape_env *env, bool numbers, bool sizes);
+TP_API bool tp_shape_env_names_numbers(const tp_shape_env *env);
+TP_API bool tp_shape_env_names_sizes(const tp_shape_env *env);
 
 #endif

@@ -3,6 +3,8 @@
  * They are kept as written but for constants: no reordering, since float addition does not forgive it. A number in a
  * float expression is a node of the environment. */
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sym/node.h"
@@ -30,14 +32,6 @@ tp_sym tp_sym_to_float_in(tp_shape_env *env, tp_sym a)
     if (tp_sym_is_bool(a))
         return tp_sym_float(env, tp_sym_same(a, TP_SYM_TRUE));
     return tp_sym_type_of(a) == TP_SYM_FLOAT ? a : tp_sym_make(KIND_to_float, TP_SYM_FLOAT, &a, 1);
-}
-
-bool tp_sym_is_number(tp_sym x, double *value)
-{
-    bool is = sym_is_kind(x, KIND_number);
-    if (is)
-        *value = number_of(x);
-    return is;
 }
 
 tp_sym tp_sym_to_float(tp_sym a)
@@ -159,6 +153,29 @@ tp_sym tp_sym_ceil(tp_sym a)
 tp_sym tp_sym_round(tp_sym a)
 {
     return to_integer(KIND_round, a);
+}
+
+/* As Python's round does it: by way of the decimal text. */
+double tp_sym_round_to(double value, int64_t digits)
+{
+    char text[400];
+    if (!isfinite(value) || digits > 323 || digits < -308)
+        return digits < -308 ? 0 * value : value;
+    if (digits < 0) {
+        double scale = pow(10, (double)-digits);
+        return rint(value / scale) * scale;
+    }
+    snprintf(text, sizeof text, "%.*f", (int)digits, fabs(value) < 1e22 ? value : 0);
+    return fabs(value) < 1e22 ? strtod(text, NULL) : value;
+}
+
+tp_sym tp_sym_round_decimal(tp_sym a, tp_sym digits)
+{
+    if (tp_sym_is_failed(a) || tp_sym_is_failed(digits))
+        return TP_SYM_FAILED;
+    if (sym_is_kind(a, KIND_number) && tp_sym_is_int(digits))
+        return tp_sym_float(sym_env(a), tp_sym_round_to(number_of(a), tp_sym_as_int(digits)));
+    return tp_sym_make(KIND_round_decimal, TP_SYM_FLOAT, (tp_sym[]){ a, digits }, 2);
 }
 
 tp_sym tp_sym_where(tp_sym condition, tp_sym a, tp_sym b)

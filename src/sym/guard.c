@@ -54,6 +54,8 @@ static void size_like_names(tp_sym x, tp_text *text)
 
 static bool fail_unbacked(const char *verb, tp_sym x, const char *advice)
 {
+    if (tp_sym_hint_fails(x))
+        return false;
     tp_text shown = { 0 }, unhinted = { 0 }, sizes = { 0 }, where = { 0 };
     const tp_shape_env *env = sym_env(x);
     tp_sym_print(hinted(x), &shown);
@@ -75,12 +77,24 @@ static bool fail_unbacked(const char *verb, tp_sym x, const char *advice)
     return false;
 }
 
+#define DECIDE_OTHERWISE \
+    "consider using data-dependent friendly APIs such as guard_or_false, guard_or_true and statically_known_true."
+
 /* A number as a condition is Python's truth value. */
 static tp_sym condition_of(tp_sym x)
 {
     if (!tp_sym_is_failed(x) && tp_sym_type_of(x) != TP_SYM_BOOL)
         x = tp_sym_ne(x, tp_sym_int(0));
     return tp_sym_simplify(x);
+}
+
+static bool refuse(tp_sym condition, bool answer)
+{
+    tp_text text = { 0 };
+    tp_sym_print(condition, &text);
+    tp_fail(TP_ERR_RUNTIME, "Guard attempted while ShapeEnv guards are frozen: %s == %s", tp_text_read(&text), answer ? "True" : "False");
+    tp_text_fini(&text);
+    return false;
 }
 
 static bool failed_word(void)
@@ -100,10 +114,10 @@ bool tp_sym_guard(tp_sym condition, bool *answer)
         return true;
     }
     if (!tp_sym_hint(c, &hint))
-        return fail_unbacked("guard on", c,
-                             "consider using data-dependent friendly APIs such as guard_or_false, guard_or_true and "
-                             "statically_known_true.");
+        return fail_unbacked("guard on", c, DECIDE_OTHERWISE);
     *answer = hint != 0;
+    if (sym_env(c)->refuses_guards)
+        return refuse(c, *answer);
     if (sym_env(c)->frozen)
         return true;
     tp_sym fact = hint ? c : tp_sym_not(c);
@@ -161,6 +175,14 @@ bool tp_sym_guard_int(tp_sym x, int64_t *value)
     if (!tp_sym_hint(x, value))
         return fail_unbacked("extract specialized integer from", x, "");
     return tp_sym_guard(tp_sym_eq(x, tp_sym_int(*value)), &answer);
+}
+
+bool tp_sym_guard_float(tp_sym x, double *value)
+{
+    bool answer;
+    if (!tp_sym_hint_float(x, value))
+        return fail_unbacked("guard on", x, DECIDE_OTHERWISE);
+    return tp_sym_guard(tp_sym_eq(x, tp_sym_float(sym_env(x), *value)), &answer);
 }
 
 bool tp_sym_assume(tp_sym condition, const char *message)

@@ -73,11 +73,16 @@ sym_quiet tp_sym_quiet_begin(const tp_shape_env *env)
     return (sym_quiet){ tp_error_kind() == TP_ERR_NONE, env && env->error == TP_ERR_NONE };
 }
 
+static bool is_limit(tp_err kind)
+{
+    return kind == TP_ERR_OVERFLOW || kind == TP_ERR_RECURSION;
+}
+
 void tp_sym_quiet_end(tp_shape_env *env, sym_quiet q)
 {
-    if (q.thread && tp_error_kind() == TP_ERR_OVERFLOW)
+    if (q.thread && is_limit(tp_error_kind()))
         tp_error_clear();
-    if (q.env && env->error == TP_ERR_OVERFLOW)
+    if (q.env && is_limit(env->error))
         env->error = TP_ERR_NONE;
 }
 
@@ -134,13 +139,23 @@ static size_t step_of(sym_kind kind)
     return kind == KIND_symbol || kind == KIND_number ? 0 : kind == KIND_monomial || kind == KIND_poly ? 2 : 1;
 }
 
-static bool any_unbacked(sym_kind kind, const uint64_t *words, size_t count)
+/* What a node is by its parts. False: it would be too large to walk. */
+static bool measure(tp_sym_node *n, const uint64_t *words)
 {
-    size_t step = step_of(kind);
-    for (size_t i = 0; step && i < count; i += step)
-        if (tp_sym_is_node((tp_sym){ words[i] }) && sym_node((tp_sym){ words[i] })->unbacked)
-            return true;
-    return false;
+    size_t step = step_of((sym_kind)n->kind);
+    uint64_t weight = 1;
+    uint32_t nesting = 0;
+    for (size_t i = 0; step && i < n->count; i += step) {
+        tp_sym part = { words[i] };
+        if (!tp_sym_is_node(part))
+            continue;
+        n->unbacked |= sym_node(part)->unbacked;
+        weight += sym_node(part)->weight;
+        nesting = sym_node(part)->nesting > nesting ? sym_node(part)->nesting : nesting;
+    }
+    n->weight = weight > MOST_WEIGHT ? MOST_WEIGHT : (uint32_t)weight;
+    n->nesting = nesting < MOST_NESTING ? nesting + 1 : MOST_NESTING;
+    return weight <= MOST_WEIGHT && nesting < MOST_NESTING;
 }
 
 tp_sym tp_sym_intern(tp_shape_env *env, sym_kind kind, tp_sym_type type, const uint64_t *words, size_t count)
@@ -154,8 +169,9 @@ tp_sym tp_sym_intern(tp_shape_env *env, sym_kind kind, tp_sym_type type, const u
     if (!(n = tp_arena_take(&env->arena, sizeof *n + count * sizeof *words)))
         return tp_sym_fail_as_set(env);
     *n = (tp_sym_node){ .env = env, .hash = hash, .rank = env->root->next_rank++, .kind = (uint8_t)kind,
-                        .type = (uint8_t)type, .unbacked = any_unbacked(kind, words, count), .truth = TP_UNKNOWN,
-                        .count = (uint32_t)count, .fact = TP_RANGE_ALL };
+                        .type = (uint8_t)type, .truth = TP_UNKNOWN, .count = (uint32_t)count, .fact = TP_RANGE_ALL };
+    if (!measure(n, words))
+        return tp_sym_fail(env, TP_ERR_RECURSION, "maximum recursion depth exceeded: a symbolic size is too deeply nested");
     memcpy(n->word, words, count * sizeof *words);
     *slot = n;
     env->table_count++;

@@ -34,12 +34,15 @@ typedef struct tp_sym_node {
     uint8_t  truth;             /* of a condition in canonical form: a tp_answer, learned */
     uint32_t count;             /* words of payload */
     uint32_t epoch;             /* of `range`; 0: never computed */
+    uint32_t weight : 21;       /* nodes one meets going through it, each as often as it is met: at most MOST_WEIGHT */
+    uint32_t nesting : 11;      /* of the deepest of them: at most MOST_NESTING */
     tp_range range;             /* as known at `epoch` */
     tp_range fact;              /* learned of this very expression, which is then a primitive linear form or an atom */
     uint64_t word[];
 } tp_sym_node;
 
-enum { MEMO_ROOM = 512, MAX_DEPTH = 200 };
+/* Expressions are walked by recursion, and shared parts once for each mention: both are kept within reason. */
+enum { MEMO_ROOM = 512, MAX_DEPTH = 200, MOST_NESTING = 600, MOST_WEIGHT = 1 << 20 };
 
 typedef struct sym_memo {
     uint64_t op, a, b;          /* op with the epoch: facts change what an operation simplifies to */
@@ -63,7 +66,8 @@ struct tp_shape_env {
     tp_array(tp_sym_fact *) guards;        /* arena structs */
     uint32_t      numbered[3];  /* by tp_symbol_kind: the next number of its names */
     tp_shape_env_options options;
-    bool          frozen;
+    bool          frozen, refuses_guards;
+    bool          no_numbers, no_sizes;     /* that depend on data */
     tp_err        error;        /* the first since the last check */
     char          error_text[240];
 };
@@ -152,6 +156,7 @@ tp_sym tp_sym_float_binary(sym_kind kind, tp_sym a, tp_sym b);
 double tp_sym_apply_number(sym_kind kind, double value);        /* as the kinds of TP_SYM_FUNCTIONS do */
 bool tp_sym_is_function(sym_kind kind);                         /* one of these */
 double tp_sym_round_number(sym_kind kind, double value);        /* as the kinds trunc, floor, ceil, round do */
+double tp_sym_round_to(double value, int64_t digits);
 tp_sym tp_sym_to_float_in(tp_shape_env *env, tp_sym a);  /* `env` serves when `a` is a plain integer */
 
 /* range.c */
@@ -162,11 +167,15 @@ bool tp_sym_residue(tp_sym x, int64_t modulus, int64_t *residue);   /* x modulo 
 bool tp_sym_nonzero(tp_sym x);
 tp_sym tp_sym_primitive(tp_sym x, int64_t *scale, int64_t *offset, bool create);  /* x = scale*result + offset */
 
+/* atom.c */
+int64_t tp_sym_bits(sym_kind kind, int64_t a, int64_t b);
+
 /* condition.c */
 tp_answer tp_sym_sign_known(tp_compare how, tp_sym a, tp_sym b);    /* of integers, by ranges and facts */
 bool tp_sym_compare_of(tp_sym condition, tp_compare *how);          /* true for the six comparisons */
 
 /* rebuild.c */
+bool tp_sym_hint_fails(tp_sym x);                       /* there is no hint, and an error is set: 0 divides, 64 bits do not do */
 bool tp_sym_mentions(tp_sym x, tp_sym symbol);
 
 /* order.c. coefficient * of**exponent; `of` is UNIT, an atom, a monomial or a sum of several terms (these two with

@@ -10,6 +10,7 @@
  *     number     the coefficient of a product, the value of a number
  *
  * The rule was found by experiment and held for thousands of random expressions. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "sym/node.h"
@@ -44,60 +45,111 @@ sym_piece_list tp_sym_ordered_factors(uint64_t of)
     return list;
 }
 
-/* The generators of a sum, sorted, each once. */
-static sym_piece_list generators_of(const sym_terms *t)
+/* A generator of a sum and its place among them as they print. */
+typedef struct generator {
+    uint64_t atom;
+    size_t   place;
+} generator;
+
+static int by_atom(const void *a, const void *b)
 {
-    const sym_factor *f = NULL;
-    sym_factor own;
-    size_t room = 1;
-    for (size_t i = 0; i < t->count; i++)
-        room += tp_sym_factors(t->term[i].of, &f, &own);
-    sym_piece_list list = { tp_alloc_array(room, sizeof(sym_piece)), 0 };
-    for (size_t i = 0; list.item && i < t->count; i++) {
-        size_t count = tp_sym_factors(t->term[i].of, &f, &own);
-        for (size_t j = 0; j < count; j++) {
-            bool seen = false;
-            for (size_t k = 0; k < list.count; k++)
-                seen = seen || list.item[k].of == f[j].atom;
-            if (!seen)
-                insert(&list, (sym_piece){ f[j].atom, 1, 1 });
-        }
-    }
-    return list;
+    uint64_t x = ((const generator *)a)->atom, y = ((const generator *)b)->atom;
+    return (x > y) - (x < y);
 }
 
-static int64_t exponent_of(uint64_t of, uint64_t atom)
+static int by_key(const void *a, const void *b)
+{
+    return tp_sym_compare_pieces(*(const sym_piece *)a, *(const sym_piece *)b);
+}
+
+/* The generators of a sum by word, each once; NULL when memory ran out. */
+static generator *generators_of(const sym_terms *t, size_t *count)
 {
     const sym_factor *f = NULL;
     sym_factor own;
-    size_t count = tp_sym_factors(of, &f, &own);
-    for (size_t i = 0; i < count; i++)
-        if (f[i].atom == atom)
-            return f[i].exponent;
-    return 0;
+    size_t room = 0, kept = 0;
+    for (size_t i = 0; i < t->count; i++)
+        room += tp_sym_factors(t->term[i].of, &f, &own);
+    generator *all = tp_alloc_array(room + 1, sizeof *all);
+    sym_piece *key = all ? tp_alloc_array(room + 1, sizeof *key) : NULL;
+    for (size_t i = 0, at = 0; key && i < t->count; i++)
+        for (size_t j = 0, n = tp_sym_factors(t->term[i].of, &f, &own); j < n; j++)
+            all[at++] = (generator){ f[j].atom, 0 };
+    if (key)
+        qsort(all, room, sizeof *all, by_atom);
+    for (size_t i = 0; key && i < room; i++)
+        if (!kept || all[kept - 1].atom != all[i].atom) {
+            key[kept] = (sym_piece){ all[i].atom, 1, 1 };
+            all[kept++] = all[i];
+        }
+    if (key)
+        qsort(key, kept, sizeof *key, by_key);
+    for (size_t i = 0; key && i < kept; i++)
+        ((generator *)bsearch(&(generator){ key[i].of, 0 }, all, kept, sizeof *all, by_atom))->place = i;
+    if (!key)
+        tp_free(all);
+    tp_free(key);
+    *count = kept;
+    return key ? all : NULL;
+}
+
+/* A term with its factors by the places of their atoms. */
+typedef struct placed {
+    sym_piece   piece;
+    sym_factor *factor;         /* borrowed; `atom` is a place */
+    size_t      count;
+} placed;
+
+static int by_place(const void *a, const void *b)
+{
+    uint64_t x = ((const sym_factor *)a)->atom, y = ((const sym_factor *)b)->atom;
+    return (x > y) - (x < y);
+}
+
+/* The more of the first generator in which they differ, the earlier. */
+static int by_exponents(const void *a, const void *b)
+{
+    const placed *x = a, *y = b;
+    for (size_t i = 0; i < x->count && i < y->count; i++) {
+        sym_factor f = x->factor[i], g = y->factor[i];
+        if (f.atom != g.atom)
+            return f.atom < g.atom ? -1 : 1;
+        if (f.exponent != g.exponent)
+            return f.exponent > g.exponent ? -1 : 1;
+    }
+    return (x->count < y->count) - (x->count > y->count);
 }
 
 /* The terms of a sum in printing order. */
 sym_piece_list tp_sym_ordered_terms(tp_sym x)
 {
     sym_terms t;
+    const sym_factor *f = NULL;
+    sym_factor own;
+    size_t known = 0, room = 1, used = 0;
     tp_sym_terms(x, &t);
-    sym_piece_list generators = generators_of(&t);
-    sym_piece_list list = { generators.item ? tp_alloc_array(t.count + 1, sizeof(sym_piece)) : NULL, 0 };
+    for (size_t i = 0; i < t.count; i++)
+        room += tp_sym_factors(t.term[i].of, &f, &own);
+    generator *generators = generators_of(&t, &known);
+    placed *term = generators ? tp_alloc_array(t.count + 1, sizeof *term) : NULL;
+    sym_factor *factors = term ? tp_alloc_array(room, sizeof *factors) : NULL;
+    sym_piece_list list = { factors ? tp_alloc_array(t.count + 1, sizeof(sym_piece)) : NULL, 0 };
     for (size_t i = 0; list.item && i < t.count; i++) {
-        size_t at = list.count++;
-        for (; at; at--) {
-            int64_t more = 0;
-            for (size_t g = 0; g < generators.count && !more; g++)
-                more = exponent_of(t.term[i].of, generators.item[g].of) -
-                       exponent_of(list.item[at - 1].of, generators.item[g].of);
-            if (more <= 0)
-                break;
-            list.item[at] = list.item[at - 1];
+        size_t n = tp_sym_factors(t.term[i].of, &f, &own);
+        term[i] = (placed){ { t.term[i].of, 1, t.term[i].coefficient }, factors + used, n };
+        for (size_t j = 0; j < n; j++) {
+            const generator *g = bsearch(&(generator){ f[j].atom, 0 }, generators, known, sizeof *g, by_atom);
+            factors[used++] = (sym_factor){ g->place, f[j].exponent };
         }
-        list.item[at] = (sym_piece){ t.term[i].of, 1, t.term[i].coefficient };
+        qsort(term[i].factor, n, sizeof *f, by_place);
     }
-    tp_free(generators.item);
+    if (list.item)
+        qsort(term, t.count, sizeof *term, by_exponents);
+    for (; list.item && list.count < t.count; list.count++)
+        list.item[list.count] = term[list.count].piece;
+    tp_free(factors);
+    tp_free(term);
+    tp_free(generators);
     return list;
 }
 

@@ -101,6 +101,26 @@ static tp_sym parse_abs(tp_sym *a)
     return tp_sym_abs(a[0]);
 }
 
+static tp_sym parse_bit_and(tp_sym *a)
+{
+    return tp_sym_bit_and(a[0], a[1]);
+}
+
+static tp_sym parse_bit_or(tp_sym *a)
+{
+    return tp_sym_bit_or(a[0], a[1]);
+}
+
+static tp_sym parse_bit_xor(tp_sym *a)
+{
+    return tp_sym_bit_xor(a[0], a[1]);
+}
+
+static tp_sym parse_round_decimal(tp_sym *a)
+{
+    return tp_sym_round_decimal(a[0], a[1]);
+}
+
 static tp_sym parse_eq(tp_sym *a)
 {
     return tp_sym_eq(a[0], a[1]);
@@ -153,14 +173,17 @@ static const struct function {
 } functions[] = {
     { "FloorDiv", 2, false, parse_floordiv }, { "CeilDiv", 2, false, parse_ceildiv },
     { "Mod", 2, false, parse_mod },           { "PythonMod", 2, false, parse_mod },
-    { "Max", 0, false, parse_max },           { "Min", 0, false, parse_min },
-    { "Abs", 1, false, parse_abs },           { "PowByNatural", 2, false, parse_pow },
+    { "Max", 0, true, parse_max },            { "Min", 0, true, parse_min },
+    { "Abs", 1, true, parse_abs },            { "PowByNatural", 2, false, parse_pow },
     { "Eq", 2, true, parse_eq },              { "Ne", 2, true, parse_ne },
     { "IntTrueDiv", 2, true, parse_truediv }, { "FloatTrueDiv", 2, true, parse_truediv },
     { "FloatPow", 2, true, parse_pow },       { "ToFloat", 1, true, parse_to_float },
     { "TruncToInt", 1, true, parse_trunc },   { "FloorToInt", 1, true, parse_floor },
     { "CeilToInt", 1, true, parse_ceil },     { "RoundToInt", 1, true, parse_round },
-    { "Where", 3, true, parse_where },
+    { "Where", 3, true, parse_where },        { "RoundDecimal", 2, true, parse_round_decimal },
+    { "BitwiseFn_bitwise_and", 2, false, parse_bit_and },
+    { "BitwiseFn_bitwise_or", 2, false, parse_bit_or },
+    { "BitwiseFn_bitwise_xor", 2, false, parse_bit_xor },
 #define TP_SYM_ONE(name) { "OpaqueUnaryFn_" #name, 1, true, parse_##name },
     TP_SYM_FUNCTIONS(TP_SYM_ONE)
 #undef TP_SYM_ONE

@@ -325,6 +325,8 @@ tp_sym tp_sym_pow(tp_sym a, tp_sym exponent)
     tp_shape_env *env = sym_deeper(sym_env(a), sym_env(exponent));
     if (tp_sym_type_of(a) == TP_SYM_FLOAT || tp_sym_type_of(exponent) == TP_SYM_FLOAT)
         return float_node(KIND_float_pow, a, exponent);
+    if (tp_sym_range(exponent).high < 0 && env)
+        return float_node(KIND_float_pow, tp_sym_to_float_in(env, a), tp_sym_to_float_in(env, exponent));
     if (tp_sym_range(exponent).low < 0)
         return tp_sym_fail(env, TP_ERR_VALUE, "the power of a symbolic integer needs an exponent that is not negative");
     if (tp_sym_is_int(exponent) && (!sym_is_kind(a, KIND_poly) || sym_node(a)->count == 2 ||

@@ -19,6 +19,9 @@ static bool is_wrapped(tp_sym x)
     case KIND_floordiv:
     case KIND_mod:
     case KIND_pow:
+    case KIND_bit_and:
+    case KIND_bit_or:
+    case KIND_bit_xor:
     case KIND_where:
     case KIND_int_truediv:
     case KIND_float_truediv:
@@ -187,7 +190,9 @@ static void print_call(tp_sym x, const char *head, tp_text *text)
     tp_text_add(text, "%s(", head);
     for (size_t i = 0; i < (sorted ? list.count : sym_node(x)->count); i++) {
         tp_text_add(text, "%s", i ? ", " : "");
-        if (sorted) {
+        if (sorted && sym_node(x)->type == TP_SYM_FLOAT) {
+            tp_sym_print((tp_sym){ list.item[i].of }, text);
+        } else if (sorted) {
             sym_term term = { list.item[i].of, list.item[i].coefficient };
             bool sum = sym_is_kind((tp_sym){ term.of }, KIND_poly);
             tp_sym_print(sum ? (tp_sym){ term.of } : tp_sym_from_terms(sym_env(x), &term, term.coefficient != 0), text);

@@ -21,6 +21,9 @@ enum { OWN_REGISTERS = 128 };       /* on the stack while a check runs */
     STEP(MIN, PUT(a < b ? a : b)) \
     STEP(ABS, a != INT64_MIN && PUT(a < 0 ? -a : a)) \
     STEP(POW, power(a, b, &r[s->to])) \
+    STEP(BITS_AND, PUT(a & b)) \
+    STEP(BITS_OR, PUT(a | b)) \
+    STEP(BITS_XOR, PUT(a ^ b)) \
     STEP(AND, PUT(a && b)) \
     STEP(OR, PUT(a || b)) \
     STEP(NOT, PUT(!a)) \
@@ -175,6 +178,9 @@ static bool compile_node(compiler *c, tp_sym x, uint32_t *at)
     case KIND_and: return compile_list(c, x, STEP_AND, at);
     case KIND_or: return compile_list(c, x, STEP_OR, at);
     case KIND_abs: return compile_one(c, x, STEP_ABS, at);
+    case KIND_bit_and: return compile_list(c, x, STEP_BITS_AND, at);
+    case KIND_bit_or: return compile_list(c, x, STEP_BITS_OR, at);
+    case KIND_bit_xor: return compile_list(c, x, STEP_BITS_XOR, at);
     case KIND_not: return compile_one(c, x, STEP_NOT, at);
     case KIND_where: return compile_where(c, x, at);
     default: return compile(c, sym_arg(x, 0), at);      /* TruncToInt and the like: of floats, refused there */

@@ -186,9 +186,11 @@ static tp_range through_floordiv(tp_sym x, const sym_terms *t, tp_range r)
         sym_quiet quiet = tp_sym_quiet_begin(sym_env(x));
         tp_sym rest = tp_sym_sub(x, tp_sym_scale(atom, c));
         tp_sym most = tp_sym_add(tp_sym_scale(rest, n), tp_sym_scale(sym_arg(atom, 0), c));
-        tp_sym shift = tp_sym_mul(tp_sym_int(c), tp_sym_int(n - 1)), least = tp_sym_sub(most, shift);
-        if (!tp_sym_is_failed(least)) {
-            tp_range a = tp_sym_range(c > 0 ? least : most), b = tp_sym_range(c > 0 ? most : least);
+        int64_t shift;
+        if (!tp_sym_is_failed(most) && !__builtin_mul_overflow(-c, n - 1, &shift)) {
+            /* One question: it may lead to another `//`, and two would double at each of them. */
+            tp_range a = tp_sym_range(most), b = a;
+            *(c > 0 ? &a : &b) = tp_range_add(a, (tp_range){ shift, shift });
             tp_range bounds = { a.low == INT64_MIN ? a.low : -tp_int_floordiv(-a.low, n),
                                 b.high == INT64_MAX ? b.high : tp_int_floordiv(b.high, n) };
             r = tp_range_meet(r, bounds);
@@ -216,6 +218,19 @@ static tp_range poly_range(tp_sym x)
     return r.low == INT64_MIN || r.high == INT64_MAX || r.low < r.high ? through_floordiv(x, &t, r) : r;
 }
 
+/* Of two that are not negative: `and` is not above either, nor `or` below, and none has a bit beyond theirs. */
+static tp_range bits_range(sym_kind kind, tp_range a, tp_range b)
+{
+    if (a.low < 0 || b.low < 0)
+        return TP_RANGE_ALL;
+    if (kind == KIND_bit_and)
+        return (tp_range){ 0, a.high < b.high ? a.high : b.high };
+    uint64_t all = (uint64_t)a.high | (uint64_t)b.high;
+    for (int shift = 1; shift < 64; shift *= 2)
+        all |= all >> shift;
+    return (tp_range){ kind == KIND_bit_or ? (a.low > b.low ? a.low : b.low) : 0, (int64_t)all };
+}
+
 static tp_range node_range(tp_sym x)
 {
     tp_sym_node *n = sym_node(x);
@@ -226,8 +241,10 @@ static tp_range node_range(tp_sym x)
     case KIND_floordiv: return floordiv_range(tp_sym_range(sym_arg(x, 0)), tp_sym_range(sym_arg(x, 1)));
     case KIND_mod: return mod_range(x);
     case KIND_max:
-    case KIND_min: return extreme_range(n);
+    case KIND_min: return n->type == TP_SYM_INT ? extreme_range(n) : TP_RANGE_ALL;
     case KIND_abs: {
+        if (n->type == TP_SYM_FLOAT)
+            return TP_RANGE_ALL;
         tp_range a = tp_sym_range(sym_arg(x, 0)), minus = tp_range_mul(a, (tp_range){ -1, -1 });
         return (tp_range){ 0, a.high > minus.high ? a.high : minus.high };
     }
@@ -238,6 +255,9 @@ static tp_range node_range(tp_sym x)
         return (tp_range){ power_range(a, e.low > 64 ? 64 : e.low).low,
                            e.high > 64 ? INT64_MAX : power_range(a, e.high).high };
     }
+    case KIND_bit_and:
+    case KIND_bit_or:
+    case KIND_bit_xor: return bits_range((sym_kind)n->kind, tp_sym_range(sym_arg(x, 0)), tp_sym_range(sym_arg(x, 1)));
     case KIND_where:
         return n->type == TP_SYM_INT ? hull(tp_sym_range(sym_arg(x, 1)), tp_sym_range(sym_arg(x, 2))) : TP_RANGE_ALL;
     default: return n->type == TP_SYM_BOOL ? (tp_range){ 0, 1 } : TP_RANGE_ALL;

@@ -99,6 +99,10 @@ static tp_sym rebuild_node(const replacing *r, tp_sym x)
     case KIND_mod: return tp_sym_mod(a, b);
     case KIND_pow: return tp_sym_pow(a, b);
     case KIND_abs: return tp_sym_abs(a);
+    case KIND_bit_and: return tp_sym_bit_and(a, b);
+    case KIND_bit_or: return tp_sym_bit_or(a, b);
+    case KIND_bit_xor: return tp_sym_bit_xor(a, b);
+    case KIND_round_decimal: return tp_sym_round_decimal(tp_sym_to_float_in(n->env, a), b);
     case KIND_trunc: return tp_sym_trunc(a);
     case KIND_floor: return tp_sym_floor(a);
     case KIND_ceil: return tp_sym_ceil(a);
@@ -147,6 +151,7 @@ typedef struct value {
 typedef struct evaluation {
     const tp_binding *binding;      /* NULL: by hints */
     size_t count;
+    bool says;                      /* by hints: what has no value because of the arithmetic sets an error all the same */
 } evaluation;
 
 static bool evaluate(const evaluation *e, tp_sym x, value *v);
@@ -154,7 +159,7 @@ static bool evaluate(const evaluation *e, tp_sym x, value *v);
 /* Without bindings a missing value is an answer, not an error. */
 static bool give_up(const evaluation *e, tp_err kind, const char *text)
 {
-    return e->binding ? tp_fail(kind, "%s", text) : NULL;
+    return e->binding || e->says ? tp_fail(kind, "%s", text) : NULL;
 }
 
 static bool too_large(const evaluation *e)
@@ -221,24 +226,6 @@ static bool poly_value(const evaluation *e, tp_sym x, value *v)
     return true;
 }
 
-static bool list_value(const evaluation *e, const tp_sym_node *n, value *v)
-{
-    value one;
-    if (!evaluate(e, (tp_sym){ n->word[0] }, v))
-        return false;
-    for (size_t i = 1; i < n->count; i++) {
-        if (!evaluate(e, (tp_sym){ n->word[i] }, &one))
-            return false;
-        switch ((sym_kind)n->kind) {
-        case KIND_max: v->i = one.i > v->i ? one.i : v->i; break;
-        case KIND_min: v->i = one.i < v->i ? one.i : v->i; break;
-        case KIND_and: v->i = v->i && one.i; break;
-        default: v->i = v->i || one.i; break;
-        }
-    }
-    return true;
-}
-
 static double as_float(value v)
 {
     return v.is_float ? v.f : (double)v.i;
@@ -260,6 +247,24 @@ static bool compare_values(tp_compare how, value a, value b)
     return truth[how];
 }
 
+static bool list_value(const evaluation *e, const tp_sym_node *n, value *v)
+{
+    value one;
+    if (!evaluate(e, (tp_sym){ n->word[0] }, v))
+        return false;
+    for (size_t i = 1; i < n->count; i++) {
+        if (!evaluate(e, (tp_sym){ n->word[i] }, &one))
+            return false;
+        switch ((sym_kind)n->kind) {
+        case KIND_max: *v = compare_values(TP_GT, one, *v) ? one : *v; break;
+        case KIND_min: *v = compare_values(TP_LT, one, *v) ? one : *v; break;
+        case KIND_and: v->i = v->i && one.i; break;
+        default: v->i = v->i || one.i; break;
+        }
+    }
+    return true;
+}
+
 static bool divide_values(const evaluation *e, sym_kind kind, value a, value b, value *v)
 {
     if (kind == KIND_int_truediv || kind == KIND_float_truediv) {
@@ -269,7 +274,7 @@ static bool divide_values(const evaluation *e, sym_kind kind, value a, value b, 
         return true;
     }
     if (b.i == 0)
-        return give_up(e, TP_ERR_ZERO_DIVISION, "integer division or modulo by zero");
+        return give_up(e, TP_ERR_ZERO_DIVISION, kind == KIND_mod ? "integer modulo by zero" : "integer division or modulo by zero");
     if (a.i == INT64_MIN && b.i == -1)
         return too_large(e);
     *v = (value){ .i = kind == KIND_mod ? tp_int_mod(a.i, b.i) : tp_int_floordiv(a.i, b.i) };
@@ -307,7 +312,16 @@ static bool node_value(const evaluation *e, tp_sym x, value *v)
     }
     switch ((sym_kind)n->kind) {
     case KIND_pow: return b.i < 0 ? give_up(e, TP_ERR_VALUE, "a negative exponent") : power_value(e, a.i, b.i, &v->i);
-    case KIND_abs: v->i = a.i < 0 ? -a.i : a.i; return true;
+    case KIND_abs:
+        if (!a.is_float && a.i == INT64_MIN)
+            return too_large(e);
+        v->f = fabs(a.f);
+        v->i = a.i < 0 ? -a.i : a.i;
+        return true;
+    case KIND_bit_and:
+    case KIND_bit_or:
+    case KIND_bit_xor: v->i = tp_sym_bits((sym_kind)n->kind, a.i, b.i); return true;
+    case KIND_round_decimal: v->f = tp_sym_round_to(as_float(a), b.i); return true;
     case KIND_trunc:
     case KIND_floor:
     case KIND_ceil:
@@ -349,7 +363,7 @@ static bool evaluate(const evaluation *e, tp_sym x, value *v)
 bool tp_sym_eval(tp_sym x, const tp_binding *bindings, size_t count, int64_t *result)
 {
     static const tp_binding none = { { 0 }, { 0 } };
-    evaluation e = { count ? bindings : &none, count };
+    evaluation e = { .binding = count ? bindings : &none, .count = count };
     value v;
     if (tp_sym_type_of(x) == TP_SYM_FLOAT)
         return tp_fail(TP_ERR_TYPE, "a symbolic float has no integer value");
@@ -366,6 +380,12 @@ bool tp_sym_hint_float(tp_sym x, double *result)
         return false;
     *result = as_float(v);
     return true;
+}
+
+bool tp_sym_hint_fails(tp_sym x)
+{
+    value v;
+    return !evaluate(&(evaluation){ .says = true }, x, &v) && tp_error_kind() != TP_ERR_NONE;
 }
 
 bool tp_sym_hint(tp_sym x, int64_t *result)

@@ -33,6 +33,9 @@ static strength strength_of(tp_sym x)
     case KIND_float_mul: return PRODUCT;
     case KIND_floordiv:
     case KIND_mod:
+    case KIND_bit_and:
+    case KIND_bit_or:
+    case KIND_bit_xor:
     case KIND_pow:
     case KIND_float_pow:
     case KIND_int_truediv:
@@ -150,6 +153,10 @@ static void put_node(tp_sym x, output *out)
     case KIND_poly: put_sum(x, out); break;
     case KIND_floordiv: put_operator(x, " // ", ATOM, out); break;
     case KIND_mod: put_operator(x, " % ", ATOM, out); break;
+    case KIND_bit_and: put_operator(x, " & ", ATOM, out); break;
+    case KIND_bit_or: put_operator(x, " | ", ATOM, out); break;
+    case KIND_bit_xor: put_operator(x, " ^ ", ATOM, out); break;
+    case KIND_round_decimal: put_call(x, "round", out); break;
     case KIND_pow:
     case KIND_float_pow: put_operator(x, " ** ", ATOM, out); break;
     case KIND_int_truediv:

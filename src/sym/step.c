@@ -97,13 +97,18 @@ bool tp_sym_last_step(tp_sym x, tp_sym_step *out)
     case KIND_and: return of_list(x, "and_", tp_sym_and, out);
     case KIND_or: return of_list(x, "or_", tp_sym_or, out);
     case KIND_float_add: return of_list(x, "add", tp_sym_add, out);
-    case KIND_float_mul: return of_list(x, "mul", tp_sym_mul, out);
+    case KIND_float_mul:                    /* its number comes first, and is written last */
+        return sym_is_kind(sym_arg(x, 0), KIND_number) ? two(out, "mul", sym_arg(x, 1), sym_arg(x, 0)) : of_list(x, "mul", tp_sym_mul, out);
     case KIND_int_truediv:
     case KIND_float_truediv: return of_arguments(x, "truediv", out);
     case KIND_not: return of_arguments(x, "sym_not", out);
     case KIND_where: return of_arguments(x, "sym_ite", out);
     case KIND_to_float: return of_arguments(x, "sym_float", out);
     case KIND_abs: return of_arguments(x, "abs", out);
+    case KIND_bit_and: return of_arguments(x, "and_", out);
+    case KIND_bit_or: return of_arguments(x, "or_", out);
+    case KIND_bit_xor: return of_arguments(x, "xor", out);
+    case KIND_round_decimal: return of_arguments(x, "round", out);
     case KIND_trunc: return of_arguments(x, "trunc", out);
     case KIND_floor: return of_arguments(x, "floor", out);
     case KIND_ceil: return of_arguments(x, "ceil", out);

@@ -191,12 +191,14 @@ static inline tp_sym tp_sym_neg(tp_sym a)
 }
 
 TP_API tp_sym tp_sym_ceildiv(tp_sym a, tp_sym b);       /* -(-a // b), written as PyTorch does: (a + b - 1) // b */
-TP_API tp_sym tp_sym_pow(tp_sym a, tp_sym exponent);    /* an integer exponent must be known >= 0 */
-TP_API tp_sym tp_sym_abs(tp_sym a);
+TP_API tp_sym tp_sym_pow(tp_sym a, tp_sym exponent);    /* a float where an integer exponent is known to be negative */
+TP_API tp_sym tp_sym_abs(tp_sym a);                     /* int or float, as are Max and Min */
+TP_API tp_sym tp_sym_bit_and(tp_sym a, tp_sym b);
+TP_API tp_sym tp_sym_bit_or(tp_sym a, tp_sym b);
+TP_API tp_sym tp_sym_bit_xor(tp_sym a, tp_sym b);
 
 /* Floats, as far as `.item()` and true division need them. */
 TP_API tp_sym tp_sym_float(tp_shape_env *env, double value);
-TP_API bool tp_sym_is_number(tp_sym x, double *value);  /* a float without symbols */
 TP_API tp_sym tp_sym_to_float(tp_sym a);                /* ToFloat(a); a float is returned as it is */
 TP_API tp_sym tp_sym_truediv(tp_sym a, tp_sym b);       /* at least one operand is a node */
 /* A float to an integer: rounded to zero, down, up, to the nearest (ties to even). An integer is returned as it is. */
@@ -204,6 +206,7 @@ TP_API tp_sym tp_sym_trunc(tp_sym a);
 TP_API tp_sym tp_sym_floor(tp_sym a);
 TP_API tp_sym tp_sym_ceil(tp_sym a);
 TP_API tp_sym tp_sym_round(tp_sym a);
+TP_API tp_sym tp_sym_round_decimal(tp_sym a, tp_sym digits);     /* of a float, a node, to a number of decimals */
 /* Functions of a float, as `torch._sym_sqrt` and its kind have them; an integer is made a float first. */
 #define TP_SYM_FUNCTIONS(EACH) \
     EACH(sqrt) EACH(cos) EACH(cosh) EACH(sin) EACH(sinh) EACH(tan) EACH(tanh) EACH(asin) EACH(acos) EACH(atan) EACH(log2)
@@ -286,6 +289,7 @@ TP_API bool tp_sym_hint_float(tp_sym x, double *value); /* the same, of any type
  * whether it is not zero. */
 TP_API TP_CHECK bool tp_sym_guard(tp_sym condition, bool *answer);
 TP_API TP_CHECK bool tp_sym_guard_int(tp_sym x, int64_t *value);    /* specialises: guards Eq(x, hint) */
+TP_API TP_CHECK bool tp_sym_guard_float(tp_sym x, double *value);   /* the same of a float */
 /* The same without an error: `otherwise` where there is neither. */
 TP_API TP_CHECK bool tp_sym_guard_or(tp_sym condition, bool otherwise, bool *answer);
 /* As tp_sym_known, with every size-like unbacked symbol taken to be 2 or more. */

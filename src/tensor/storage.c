@@ -52,6 +52,7 @@ static tp_storage *with(tp_storage *s, tp_memory kind, void *data, size_t bytes)
     s->data = data;
     s->kind = (uint8_t)kind;
     s->resizable = kind != TP_MEMORY_FOREIGN;
+    s->stale = false;
     s->release = NULL;
     s->owner = NULL;
     s->wrapper = NULL;

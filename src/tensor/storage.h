@@ -29,6 +29,7 @@ typedef struct tp_storage {
     void       *data;
     uint8_t     kind;           /* tp_memory */
     bool        resizable;
+    bool        stale;          /* a literal among fake tensors that was written: what it has is not what it would have */
     void      (*release)(void *owner);
     void       *owner;          /* counted through release, may be NULL */
     void       *wrapper;        /* borrowed: the Python object of this storage, may be NULL */

@@ -117,12 +117,50 @@ tp_tensor *tp_fake_of(const tp_tensor *real)
     return t;
 }
 
+/* Strides that the dense ones of this order are not: zeros stay, others are symbols of their own, and sizes outside of them
+ * count on from there. */
+static bool name_strides(const tp_tensor *real, tp_shape_env *env, const tp_sym *size, tp_sym *stride)
+{
+    bool done[TP_MAX_DIMS] = { false };
+    for (int n = 0; n < real->ndim; n++) {
+        int at = -1;
+        int64_t hint;
+        for (int i = real->ndim - 1; i >= 0; i--)
+            if (!done[i] && (at < 0 || real->stride[i] < real->stride[at]))
+                at = i;
+        done[at] = true;
+        if (tp_sym_hint(stride[at], &hint) && hint == real->stride[at])
+            continue;
+        bool found = real->stride[at] <= 1;
+        stride[at] = tp_sym_int(real->stride[at]);
+        for (int i = 0; i < real->ndim && !found; i++) {        /* what a dimension inside it spans */
+            tp_sym span = done[i] && i != at ? tp_sym_mul(size[i], stride[i]) : tp_sym_int(0);
+            if ((found = tp_sym_hint(span, &hint) && hint == real->stride[at]))
+                stride[at] = span;
+        }
+        if (!found && tp_sym_is_failed(stride[at] = tp_shape_env_symbol(env, real->stride[at], NULL, (tp_range){ 0, INT64_MAX })))
+            return false;
+    }
+    return true;
+}
+
+static bool is_static(int n, const tp_sym *size)
+{
+    for (int i = 0; i < n; i++)
+        if (!tp_sym_is_int(size[i]))
+            return false;
+    return true;
+}
+
 tp_tensor *tp_fake_symbolic(const tp_tensor *real, tp_shape_env *env, const tp_sym *size)
 {
     tp_sym stride[TP_MAX_DIMS];
-    tp_tensor *t = bare_fake(real);
-    (void)env;
+    if (is_static(real->ndim, size))
+        return tp_fake_of(real);
     tp_sym_strides_by_hint(real->ndim, real->stride, size, stride);
+    if (env && !name_strides(real, env, size, stride))
+        return NULL;
+    tp_tensor *t = bare_fake(real);
     if (t && !attach(t, size, stride, tp_sym_int(real->offset))) {
         tp_tensor_unref(t);
         return NULL;
@@ -230,18 +268,79 @@ static bool has_expression(tp_value v)
     return false;
 }
 
+/* How a tensor of a refused call is shown: that it has numbers, not which. */
+static void show(tp_value v, tp_text *text)
+{
+    const tp_tensor *t = tp_as_tensor(v);
+    if (v.tag == TP_LIST) {
+        tp_text_add(text, "[");
+        for (uint32_t i = 0; i < v.list->count; i++) {
+            tp_text_add(text, i ? ", " : "");
+            show(v.list->item[i], text);
+        }
+        tp_text_add(text, "]");
+        return;
+    }
+    if (!t) {
+        tp_value_print(v, text);
+        return;
+    }
+    tp_text_add(text, "%s, size=(", tp_is_fake(t) ? "FakeTensor(..." : t->ndim ? "tensor([...]" : "tensor(...");
+    for (int i = 0; i < t->ndim; i++) {
+        tp_text_add(text, i ? ", " : "");
+        tp_sym_print(tp_tensor_sym_size(t, i), text);
+    }
+    tp_text_add(text, t->ndim == 1 ? ",)" : ")");
+    if (t->dtype != TP_f32 && (tp_is_fake(t) || (t->dtype != TP_i64 && t->dtype != TP_b8)))
+        tp_text_add(text, ", dtype=torch.%s", tp_dtypes[t->dtype].python);
+    tp_text_add(text, ")");
+}
+
+static bool refuse_real(const tp_op *op, const tp_value *arg)
+{
+    char name[128];
+    tp_text text = { 0 };
+    int last = op->arg_count;
+    const char *full = tp_op_full_name(op, name), *space = strstr(full, "::");
+    while (last && op->arg[last - 1].fallback && tp_value_equal(arg[last - 1], *op->arg[last - 1].fallback))
+        last--;
+    for (int i = 0; i < last; i++) {
+        tp_text_add(&text, "%s%s%s", i ? ", " : "", op->arg[i].keyword_only ? op->arg[i].name : "", op->arg[i].keyword_only ? "=" : "");
+        show(arg[i], &text);
+    }
+    tp_fail(TP_ERR_ASSERTION, "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with "
+            "'allow_non_fake_inputs'. Found in %.*s.%s%s(%s)", (int)(space - full), full, space + 2, strchr(space, '.') ? "" : ".default",
+            tp_text_read(&text));
+    tp_text_fini(&text);
+    return false;
+}
+
+static bool allows_devices(const tp_op *op, int i)
+{
+    const tp_op *base = op->base ? op->base : op;
+    if (strcmp(base->name, "copy") == 0 || strcmp(base->name, "copy_") == 0)
+        return true;
+    return op->arg[i].list && op->arg[i].items_optional;        /* indices */
+}
+
+/* A number among tensors may be one of the program. */
+static bool has_real(tp_value v)
+{
+    const tp_tensor *t = tp_as_tensor(v);
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (has_real(v.list->item[i]))
+            return true;
+    return t && !tp_is_fake(t) && t->ndim > 0;
+}
+
 static bool check_real(const tp_op *op, const tp_value *arg)
 {
     const tp_fake_mode *m = tp_self.fake;
-    char name[128];
     if (strncmp(op->name, "lift_fresh", 10) == 0)       /* a literal of the program comes in */
         return true;
-    for (int i = 0; i < op->arg_count; i++) {
-        const tp_tensor *t = tp_as_tensor(arg[i]);
-        if (t && !tp_is_fake(t) && t->ndim > 0 && !(m && m->allow_real))
-            return tp_fail(TP_ERR_ASSERTION, "Please convert all Tensors to FakeTensors first or instantiate FakeTensorMode with "
-                           "'allow_non_fake_inputs'. Found in %s", tp_op_full_name(op, name));
-    }
+    for (int i = 0; i < op->arg_count && !(m && m->allow_real); i++)
+        if (has_real(arg[i]))
+            return refuse_real(op, arg);
     return true;
 }
 
@@ -269,7 +368,7 @@ static bool common_device(const tp_op *op, const tp_value *arg)
     bool found = false;
     for (int i = 0; i < op->arg_count; i++) {
         /* An opaque op may take indices, or copy from anywhere; of a list the members are alike. */
-        if (op->kind == TP_LIKE_OPAQUE && !(op->arg[i].list && !op->arg[i].items_optional))
+        if (allows_devices(op, i) || (op->kind == TP_LIKE_OPAQUE && !op->arg[i].list))
             continue;
         if (!join_device(arg[i], &device, &found))
             return false;
@@ -290,6 +389,8 @@ static bool make_results(const tp_op *op, const tp_value *arg, tp_tensor **out)
     for (int i = 0; i < op->arg_count && !symbolic; i++)
         symbolic = has_expression(arg[i]);
     /* A result whose size depends on data has symbols where somebody can name them. */
+    if ((op->flags & TP_OP_SYNC) && tp_self.shape_env && !tp_shape_env_names_sizes(tp_self.shape_env) && op->work->infer_sym)
+        return tp_fail_op(TP_ERR_DYNAMIC_SHAPE, op);
     if (op->work->infer_sym && (symbolic || ((op->flags & TP_OP_SYNC) && tp_self.shape_env))) {
         tp_sym_geometry g[MOST_RESULTS];
         for (int i = 0; i < op->result_count; i++)
@@ -363,6 +464,62 @@ static bool run_faked(tp_run_fn *run, const tp_op *op, const tp_value *arg, tp_v
     return ok;
 }
 
+/* A literal whose number is known: it was not written since, but for numbers that are known too. */
+static bool is_literal(const tp_tensor *t)
+{
+    return tp_is_fake(t) && t->numel == 1 && t->storage->kind != TP_MEMORY_NONE && !t->storage->stale;
+}
+
+static void mark_written(const tp_op *op, const tp_value *arg)
+{
+    for (int i = 0; i < op->arg_count; i++) {
+        if (!op->arg[i].written)
+            continue;
+        if (arg[i].tag == TP_TENSOR)
+            arg[i].tensor->storage->stale |= arg[i].tensor->storage->kind != TP_MEMORY_NONE;
+        for (uint32_t k = 0; k < tp_length(arg[i]); k++)
+            if (arg[i].list->item[k].tag == TP_TENSOR)
+                arg[i].list->item[k].tensor->storage->stale |= arg[i].list->item[k].tensor->storage->kind != TP_MEMORY_NONE;
+    }
+}
+
+/* Of numbers alone another number comes, which the program may ask for. */
+static bool only_literals(const tp_op *op, const tp_value *arg)
+{
+    bool any = false;
+    const tp_op *base = op->base ? op->base : op;
+    if (!base->pointwise || op->variant == TP_OUT || op->flags & (TP_OP_RNG | TP_OP_SYNC | TP_OP_IO | TP_OP_RUNTIME))
+        return false;
+    for (int i = 0; i < op->arg_count; i++) {
+        if (arg[i].tag == TP_SYM || tp_length(arg[i]) || (arg[i].tag == TP_TENSOR && !is_literal(arg[i].tensor)))
+            return false;
+        any |= arg[i].tag == TP_TENSOR;
+    }
+    return any;
+}
+
+static bool compute(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    if (!op->run(op, arg, result))
+        return false;
+    for (int i = 0; i < op->result_count; i++)
+        if (result[i].tag == TP_TENSOR && !tp_is_fake(result[i].tensor))
+            marked(result[i].tensor, result[i].tensor->device);
+    return true;
+}
+
+/* resize_ and set_ concern sizes and storages only: they are done as on any tensor without data. */
+static bool change_metadata(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    for (int i = 0; i < op->arg_count; i++)
+        if (has_expression(arg[i]))
+            return tp_fail_op(TP_ERR_UNSUPPORTED, op);
+    if (!check_real(op, arg) || !op->run(op, arg, result))
+        return false;
+    mark_written(op, arg);
+    return true;
+}
+
 static bool call_inside(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     const tp_op *base = op->base ? op->base : op;
@@ -372,12 +529,19 @@ static bool call_inside(const tp_op *op, const tp_value *arg, tp_value *result)
     /* What runs by its decomposition is that also here: its pieces check and guard. */
     if (!base->work->infer || op->kind == TP_LIKE_COMPOSITE || base->run == tp_run_open) {
         tp_run_fn *run = op->rare->fake ? op->rare->fake : op->open;
+        if (run && run == op->rare->fake)
+            mark_written(op, arg);
         if (run)
             return run_faked(run, op, arg, result);
+        if (op->kind == TP_LIKE_METADATA && op->work->kernel)
+            return change_metadata(op, arg, result);
         return tp_fail_op(TP_ERR_UNSUPPORTED, op);
     }
     if (!check_real(op, arg) || !common_device(op, arg))
         return false;
+    if (only_literals(op, arg))
+        return compute(op, arg, result);
+    mark_written(op, arg);
     tp_tensor *out[MOST_RESULTS] = { 0 };
     bool ok = true;
     int first = op->arg_count - base->result_count;

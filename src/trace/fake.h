@@ -31,7 +31,8 @@ TP_API TP_CHECK tp_tensor *tp_fake_of(const tp_tensor *real);
 TP_API TP_CHECK tp_tensor *tp_fake_beside(const tp_tensor *like, const tp_tensor *storage_of);
 /* The fake tensor has the sizes, strides and offset of the other from now on. */
 TP_API TP_CHECK bool tp_fake_take_geometry(tp_tensor *fake, const tp_tensor *like);
-/* The same with symbolic sizes: `size` has one word per dim; strides follow the order of the real ones. Counts `env`. */
+/* The same with symbolic sizes: `size` has one word per dim. Strides follow the order of the real ones; with `env`, which may be
+ * NULL, those that are not dense are symbols of it. */
 TP_API TP_CHECK tp_tensor *tp_fake_symbolic(const tp_tensor *real, tp_shape_env *env, const tp_sym *size);
 TP_API bool tp_is_fake(const tp_tensor *t);
 TP_API tp_fake_mode *tp_fake_mode_of(const tp_tensor *t);       /* borrowed; NULL: belongs to none */

@@ -159,6 +159,55 @@ static bool call_set(tp_functional *f, const tp_op *op, const tp_value *given, t
     return true;
 }
 
+static bool has_expressions(tp_value v)
+{
+    for (uint32_t i = 0; i < tp_length(v); i++)
+        if (has_expressions(v.list->item[i]))
+            return true;
+    return v.tag == TP_SYM;
+}
+
+static tp_value row_major(int n, const int64_t *size)
+{
+    int64_t stride[TP_MAX_DIMS];
+    tp_strides_row_major(n, size, stride);
+    tp_list *l = tp_list_new((uint32_t)n);
+    for (int i = 0; l && i < n; i++)
+        l->item[i] = tp_int(stride[i]);
+    return l ? tp_of_list(l) : tp_none();
+}
+
+/* resize_: where it grows the tensor looks at the memory that `resize` made; else it looks at its own, dense. The call stands in
+ * the graph either way. */
+static bool call_resize(tp_mount *m, const tp_op *op, const tp_value *given, tp_value *result)
+{
+    tp_functional *f = (tp_functional *)(void *)m;
+    tp_tensor *face = given[0].tensor, *value = tp_functional_current(f, tp_functional_of(face));
+    const tp_op *resize = tp_op_find("aten", "resize", ""), *view = tp_op_find("aten", "as_strided", "");
+    int64_t size[TP_MAX_DIMS], elements = 1;
+    char name[128];
+    int n = has_expressions(given[1]) ? -1 : tp_as_ints(given[1], size, TP_MAX_DIMS, 0);
+    if (n < 0 || !resize || !view)
+        return tp_fail(TP_ERR_UNIMPLEMENTED, "functionalize: %s to symbolic sizes", tp_op_full_name(op, name));
+    tp_value made = tp_none(), seen = tp_none(), stride = row_major(n, size);
+    bool ok = value && stride.tag == TP_LIST && tp_mount_next(m, resize, (tp_value[]){ tp_of_tensor(value), given[1], given[2] }, &made);
+    for (int i = 0; i < n; i++)
+        elements *= size[i];
+    if (ok && elements > (int64_t)(value->storage->bytes / tp_dtype_bytes((tp_dtype)value->dtype))) {
+        tp_tensor *grown = tp_functional_wrap(f, made.tensor);
+        ok = grown && tp_functional_look_elsewhere(f, face, grown);
+        tp_tensor_unref(grown);
+    } else if (ok) {
+        tp_value arg[] = { tp_of_tensor(value), given[1], stride, tp_none() };
+        ok = tp_mount_next(m, view, arg, &seen) && tp_functional_look_on(face, view, arg, seen.tensor);
+    }
+    tp_value_unref(made);
+    tp_value_unref(stride);
+    if (ok)
+        result[0] = tp_value_ref(given[0]);
+    return ok;
+}
+
 static bool same_sizes(const tp_tensor *a, const tp_tensor *b)
 {
     return a->ndim == b->ndim && memcmp(a->size, b->size, (size_t)a->ndim * sizeof *a->size) == 0;
@@ -474,6 +523,8 @@ static bool functional_call(tp_mount *m, const tp_op *op, const tp_value *arg, t
             return can == 0 && tp_mount_next(m, op, arg, result);
         if (op == &tp_op_set__source_Tensor)
             return call_set(f, op, arg, result);
+        if (op == &tp_op_resize_)
+            return call_resize(m, op, arg, result);
         const tp_op *plain = variant_of(op);
         if (!plain && (op->flags & TP_OP_RUNTIME))
             return gives_alias(op) ? refuse_alias(op) : call_derived(m, op, arg, result);

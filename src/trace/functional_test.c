@@ -315,7 +315,8 @@ TP_TEST(tensors_from_outside_are_not_written)
         EXPECT_ERROR(&s, "mutating a non-functional tensor with a functional tensor is not allowed. Please ensure that all of your inputs are "
                      "wrapped inside of a functionalize() call.", "add_.Tensor", T(outside), T(w));
         CALL(&s, "add_.Tensor", T(outside), T(outside));
-        EXPECT_ERROR(&s, "functionalize: aten::resize_ has no functional variant", "resize_", T(w), INTS(&s, 3));
+        tp_tensor *resized = CALL(&s, "resize_", T(w), INTS(&s, 3));
+        TP_EXPECT(s.failed || (resized == w && w->ndim == 1 && w->size[0] == 3));
         tp_functional_leave(f);
         EXPECT_ELEMENTS(outside, 2, 4, 6, 8);
         TP_EXPECT(tp_self.active == 0 && tp_is_fake(w));

@@ -80,8 +80,9 @@ static tp_value value_of(tp_size_nodes *s, tp_graph *g, tp_sym x, bool as_is)
         return tp_int(tp_sym_as_int(x));
     if (tp_sym_is_bool(x))
         return tp_bool(tp_sym_same(x, TP_SYM_TRUE));
+    tp_sym symbol;
     double number;
-    if (tp_sym_is_number(x, &number))
+    if (tp_sym_type_of(x) == TP_SYM_FLOAT && !tp_sym_free_symbols(x, &symbol, 1) && tp_sym_hint_float(x, &number))
         return tp_float(number);
     return tp_of_node(node_of(s, g, x, as_is));
 }
@@ -100,13 +101,17 @@ tp_value tp_sizes_value_as_is(tp_size_nodes *s, tp_graph *g, tp_sym x)
 static tp_node *from_parts(tp_size_nodes *s, tp_graph *g, tp_sym x, bool as_is)
 {
     tp_sym_step step;
-    tp_value arg[3];
+    tp_value arg[4];
     tp_text text = { 0 };
     if (!tp_sym_last_step(x, &step))
         return NULL;
-    const tp_builtin *f = step.operation ? tp_builtin_find("_operator", step.operation) : NULL;
-    if (step.operation && !f)
-        f = tp_builtin_find("torch", step.operation);
+    static const char *const modules[] = { "_operator", "torch", "math", "builtins" };
+    const tp_builtin *f = NULL;
+    for (size_t i = 0; step.operation && !f && i < TP_COUNT(modules); i++)
+        f = tp_builtin_find(modules[i], step.operation);
+    bool rest = f && f->arity == step.count + 1;        /* round(x, None) */
+    if (f && f->arity != step.count + rest)
+        f = NULL;
     if (!f) {
         tp_sym_print(x, &text);
         (void)tp_fail(TP_ERR_UNIMPLEMENTED, step.operation ? "a graph that computes the size %s" : "%s is not tracked with proxy: no input has it as a size",
@@ -119,7 +124,9 @@ static tp_node *from_parts(tp_size_nodes *s, tp_graph *g, tp_sym x, bool as_is)
         if (arg[i].tag == TP_NODE && !arg[i].node)
             return NULL;
     }
-    return tp_node_new(g, TP_CALL_FUNCTION, tp_target_builtin(f), arg, (uint32_t)step.count, 0, f->name);
+    if (rest)
+        arg[step.count] = tp_none();
+    return tp_node_new(g, TP_CALL_FUNCTION, tp_target_builtin(f), arg, f->arity, 0, f->name);
 }
 
 static tp_node *node_of(tp_size_nodes *s, tp_graph *g, tp_sym x, bool as_is)

@@ -20,7 +20,7 @@ static tp_tensor *fake_tensor(const tp_tensor *real, tp_table_symbols *s)
         if (tp_sym_is_node(size[i]) && s->count < TP_TABLE_SYMBOLS)
             s->value[s->count++] = (tp_binding){ size[i], tp_sym_int(real->size[i]) };
     }
-    return tp_fake_symbolic(real, s->env, size);
+    return tp_fake_symbolic(real, NULL, size);          /* dense ones: no symbol but those of sizes can be bound */
 }
 
 static bool fake_value(tp_value real, tp_table_symbols *s, tp_value *out)

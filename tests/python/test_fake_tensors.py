@@ -160,3 +160,25 @@ def test_a_mode_remembers_the_fakes_of_the_living_only():
     base = torch.rand(4)
     fake, part = mode.from_tensor(base), mode.from_tensor(base[1:])
     assert part.untyped_storage()._cdata == fake.untyped_storage()._cdata
+
+
+def test_numbers_in_literals_and_changed_literals_are_asked_for():
+    with FakeTensorMode():
+        with pytest.raises(DataDependentOutputException):
+            torch.tensor([torch.ones(())])
+        x = torch.tensor([1, 2])
+        x.resize_(3)
+        with pytest.raises(DataDependentOutputException):
+            x.tolist()
+        y = torch.tensor(3)
+        y[None].add_(torch.ones(1, dtype=torch.int64))
+        with pytest.raises(DataDependentOutputException):
+            y.item()
+
+
+def test_copies_and_indices_cross_devices():
+    with FakeTensorMode():
+        x = torch.ones(3, 3, device="cuda")
+        assert str(x[torch.tensor([0, 1])].device) == "cuda:0" and str(x.copy_(torch.ones(3, 3)).device) == "cuda:0"
+        with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+            x + torch.ones(3, 3)

@@ -7,7 +7,8 @@ import pytest
 import taper as torch
 from taper._subclasses import FakeTensor, FakeTensorMode
 from taper.fx.experimental import symbolic_shapes as shapes
-from taper.fx.experimental.symbolic_shapes import ShapeEnv, hint_int, statically_known_true
+from taper.fx.experimental.sym_node import SymNode
+from taper.fx.experimental.symbolic_shapes import DimDynamic, GuardOnDataDependentSymNode, ShapeEnv, hint_int, statically_known_true
 
 
 def fakes(*shapes):
@@ -175,3 +176,76 @@ def test_guards_as_python():
 def test_zero_and_one_can_stay_symbols():
     env = ShapeEnv(specialize_zero_one=False)
     assert env.create_symbol(1, "x") == "s0" and env.create_symbol(0, "y") == "s1" and str(env.var_to_range["s0"]) == "VR[0, int_oo]"
+
+
+def test_a_kernel_decides_symbolic_numbers():
+    """Without a tracer they are the example's, which is a guard; of data there is no example."""
+    env, _, (x,) = fakes((4, 3))
+    assert (torch.ones(2) * x.shape[0]).tolist() == [4, 4] and env.format_guards() == " - Eq(s0, 4)"
+    env, _, (x,) = fakes((4, 3))
+    assert (torch.ones(2) * (x.shape[0] * 0.5)).tolist() == [2, 2] and env.format_guards() == " - Eq(0.5*ToFloat(s0), 2.0)"
+    env, _, (x,) = fakes((4, 3))
+    assert torch.zeros(x.shape[0]).shape == (4,) and torch.ones(8).view(x.shape[0], -1).shape == (4, 2) and env.format_guards() == " - Eq(s0, 4)"
+    for unknown in (env.create_unbacked_symint(), env.create_unbacked_symfloat()):
+        with pytest.raises(GuardOnDataDependentSymNode):
+            torch.ones(2) * unknown
+
+
+def test_expressions_too_large_to_walk_are_errors():
+    env, _, (x,) = fakes((4, 3))
+    a, b = x.shape
+
+    def nest(step, start):
+        size = start
+        for i in range(5000):
+            size = step(size, i)
+        return size
+
+    for step in (lambda size, i: size // 2 + b, lambda size, i: -((size + 1) // 3) % 17, lambda size, i: torch.sym_ite(size > i * a, size // 2, size + 3)):
+        with pytest.raises(RecursionError):
+            nest(step, a)
+    with pytest.raises(RecursionError):
+        nest(lambda size, i: size * 1.5 + b, a * 1.5)
+    for depth in (50, 150):
+        size = a
+        for _ in range(depth):
+            size = size // 2 + b
+        assert bool(size > 3) and str(size).count("//") == depth
+
+
+def test_long_sums_print_soon():
+    env = ShapeEnv()
+    sizes = [env._symbol(i + 2, None, 0, 2**63 - 1, False) for i in range(3000)]
+    total = sum(sizes)
+    assert str(total).count(" + ") == 2999 and bool(total > 3)
+
+
+def test_errors_of_the_example_are_their_own():
+    env, _, (x,) = fakes((4, 3))
+    a, b = x.shape
+    with pytest.raises(ZeroDivisionError, match="integer division or modulo by zero"):
+        bool(a // (b - 3) > 1)
+    with pytest.raises(OverflowError):
+        int(a ** 100)
+    with pytest.raises(OverflowError):
+        int(a * float("nan"))
+
+
+def test_nodes_make_numbers():
+    env = ShapeEnv()
+    symbol = env.create_symbol(5, "x", DimDynamic.DYNAMIC)
+    size = torch.SymInt(SymNode(symbol, env, int, 5))
+    assert str(size + 1) == "s0 + 1" and size.node.hint == 5
+    with pytest.raises(TypeError):
+        torch.SymInt(5)
+
+
+def test_a_size_is_no_float_nor_condition():
+    _, _, (x,) = fakes((4, 3))
+    for wrong in (x.shape[0] * 1.5, x.shape[0] > 2):
+        with pytest.raises(TypeError, match=f"must be tuple of ints, not {type(wrong).__name__}"):
+            torch.zeros(wrong)
+        with pytest.raises(TypeError):
+            torch.ones(4).view(wrong)
+    with pytest.raises(IndexError):
+        torch.ones(4)[x.shape[0] * 0.5]

@@ -203,4 +203,35 @@ def optimize_assert(backend, *, hooks=None, export=False, export_constraints=Non
     return _Optimize(backend, True, None)
 
 
+# ---- what a program says of the sizes of its tensors ----
+# Frames are compiled for the sizes they are called with, so these change no result: they are kept where PyTorch keeps them, for
+# backends and tools that ask.
+def _mark(t, index, attribute):
+    if not isinstance(index, (int, list, tuple)):
+        raise AssertionError(f"Expected index to be int, list, or tuple, got {type(index)}")
+    marked = getattr(t, attribute, None) or set()
+    marked.update([index] if isinstance(index, int) else index)
+    setattr(t, attribute, marked)
+
+
+def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize_on=None):
+    """These dimensions vary from call to call."""
+    _mark(t, index, "_dynamo_dynamic_indices")
+
+
+def maybe_mark_dynamic(t, index):
+    """The same without a promise."""
+    _mark(t, index, "_dynamo_weak_dynamic_indices")
+
+
+def mark_unbacked(t, index, **options):
+    """The same, and nothing is to be assumed of their sizes."""
+    _mark(t, index, "_dynamo_unbacked_indices")
+
+
+def mark_static(t, index=None):
+    """These dimensions, or all, do not vary."""
+    _mark(t, list(range(t.dim())) if index is None else index, "_dynamo_static_indices")
+
+
 _facades.settle(__name__)

@@ -45,10 +45,37 @@ class _FakeTensorMeta(type(Tensor)):
 
 
 class FakeTensor(Tensor, metaclass=_FakeTensorMeta):
-    pass
+    def __new__(cls, fake_mode, elem, device, constant=None, real_tensor=None, pytype=None, dispatch_keys=None):
+        """A fake of the mode with the sizes of a meta tensor, on a device."""
+        if elem.device.type != "meta":
+            raise AssertionError(f"elem.device.type must be 'meta', got {elem.device.type}")
+        from .. import empty_strided
+
+        with fake_mode:
+            return empty_strided(elem.shape, elem.stride(), dtype=elem.dtype, device=device, requires_grad=elem.requires_grad)
+
+    @staticmethod
+    def from_tensor(t, fake_mode):
+        return fake_mode.from_tensor(t)
+
+
+class FakeTensorConverter:
+    """Fakes of real tensors; the mode remembers which is whose."""
+
+    def from_real_tensor(self, fake_mode, t, make_constant=False, shape_env=None, *, source=None, symbolic_context=None, trace=True):
+        return fake_mode.from_tensor(t, static_shapes=shape_env is None, source=source, symbolic_context=symbolic_context)
+
+    def from_meta_and_device(self, fake_mode, t, device, pytype=None, dispatch_keys=None):
+        return FakeTensor(fake_mode, t, device)
+
+    def __call__(self, fake_mode, t, device=None, **options):
+        return self.from_real_tensor(fake_mode, t, **options) if device is None else self.from_meta_and_device(fake_mode, t, device)
 
 
 class FakeTensorMode(_C._FakeModeBase):
+    def is_our_fake(self, t):
+        return is_fake(t) and t.fake_mode is self
+
     def __init__(self, *, allow_fallback_kernels=True, allow_non_fake_inputs=False, shape_env=None, static_shapes=None,
                  export=False):
         self.allow_fallback_kernels = allow_fallback_kernels
@@ -56,6 +83,7 @@ class FakeTensorMode(_C._FakeModeBase):
         self.shape_env = shape_env
         self.static_shapes = shape_env is None if static_shapes is None else static_shapes
         self.export = export
+        self.fake_tensor_converter = FakeTensorConverter()
         self._set(shape_env, allow_non_fake_inputs, allow_fallback_kernels)
 
     def from_tensor(self, tensor, *, static_shapes=None, source=None, symbolic_context=None, trace=True):
@@ -76,6 +104,8 @@ class FakeTensorMode(_C._FakeModeBase):
 
             if isinstance(tensor, Parameter):
                 fake = Parameter(fake, tensor.requires_grad)
+        if tensor.is_leaf and tensor.grad is not None:
+            fake.grad = self.from_tensor(tensor.grad, static_shapes=static_shapes, source=source)
         self._keep(tensor, fake)
         return fake
 

@@ -99,7 +99,7 @@ static bool unknown_number(const tp_op *op, const tp_tensor *t, tp_value *result
     tp_shape_env *env = tp_self.shape_env;
     tp_dtype d = (tp_dtype)t->dtype;
     tp_sym x;
-    if (!env)
+    if (!env || !tp_shape_env_names_numbers(env))
         return tp_fail_op(TP_ERR_DATA_OUTPUT, op);
     if (tp_dtype_is_complex(d))
         return tp_fail(TP_ERR_UNIMPLEMENTED, "local_scalar_dense/item NYI for torch.%s", tp_dtypes[d].python);
@@ -120,7 +120,7 @@ TP_HOOK_D(tp_d_local_scalar)
         return false;
     if (t->storage->kind == TP_MEMORY_NONE && t->device.type == TP_META)
         return tp_fail(TP_ERR_RUNTIME, "Tensor.item() cannot be called on meta tensors");
-    if (t->storage->kind == TP_MEMORY_NONE)
+    if (t->storage->kind == TP_MEMORY_NONE || t->storage->stale)
         return unknown_number(op, t, result);
     tp_scalar s = tp_tensor_element(t, tp_tensor_data(t));
     result[0] = tp_value_scalar(s);

@@ -69,7 +69,7 @@ def _prepared(leaves, tracing_mode, allow_non_fake_inputs):
         if isinstance(leaf, _C.Tensor):
             leaf = mode.from_tensor(leaf, source=f"arg{i}")
         elif type(leaf) is int:
-            leaf = mode.shape_env._symbol(leaf, f"arg{i}", -2**63, 2**63 - 1, False)
+            leaf = leaf if leaf in (0, 1) else mode.shape_env._integer(leaf, f"arg{i}", -2**63, 2**63 - 1)
         prepared.append(leaf)
     return prepared, mode
 

@@ -16,8 +16,8 @@ class SymNode:
     fx_node = None
     constant = None
 
-    def __init__(self, value):
-        self._of = value
+    def __init__(self, expr, shape_env=None, pytype=None, hint=None, constant=None, fx_node=None):
+        self._of = expr if shape_env is None else shape_env._parse(str(expr))
 
     expr = _expr = property(lambda self: Expression(self._of))
     shape_env = property(lambda self: getattr(self._of, "_shape_env", None))

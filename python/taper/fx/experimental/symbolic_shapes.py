@@ -79,6 +79,15 @@ def _name_of(source):
     return source.name() if callable(source.name) else source.name
 
 
+def _condition(x):
+    """Is it a plain condition? Anything else that is no SymBool is a mistake."""
+    if isinstance(x, SymBool):
+        return False
+    if not isinstance(x, bool):
+        raise AssertionError(f"Expected bool, got {type(x)}")
+    return True
+
+
 def _bound(low, high):
     return ValueRanges(-int_oo if low == -2**63 else low, int_oo if high >= _LARGEST else high)
 
@@ -99,6 +108,11 @@ class ShapeEnv(_C._ShapeEnvBase):
         self.assume_static_by_default = assume_static_by_default
         self.specialize_zero_one = specialize_zero_one
         self.duck_shape = True if duck_shape is None else duck_shape
+        self.prefer_deferred_runtime_asserts_over_guards = prefer_deferred_runtime_asserts_over_guards
+        self.should_record_events = bool(should_record_events)
+        self.frozen = self.runtime_asserts_frozen = False
+        self._ignored = set()               # fresh symbols that nobody waits for
+        self._name_data(allow_scalar_outputs, allow_dynamic_output_shape_ops)
 
     # ---- symbols ----
     def _size(self, value, source, how, constraint=None):
@@ -111,6 +125,8 @@ class ShapeEnv(_C._ShapeEnvBase):
         low, high = 0, _LARGEST
         if isinstance(constraint, StrictMinMaxConstraint):
             low, high = int(constraint.vr.lower), int(constraint.vr.upper)
+            if not low <= value <= high:
+                raise ConstraintViolationError(f"{value} not in range [{constraint.vr.lower}, {constraint.vr.upper}]")
         return self._symbol(value, source, low, high, self.duck_shape and how is DimDynamic.DUCK)
 
     def _sizes_of(self, tensor, source, context):
@@ -122,9 +138,19 @@ class ShapeEnv(_C._ShapeEnvBase):
 
     def create_symbol(self, val, source, dynamic_dim=DimDynamic.DUCK, constraint_dim=None, positive=True,
                       do_not_specialize_zero_one=False, symbolic_context=None):
-        if do_not_specialize_zero_one and self.specialize_zero_one and val in (0, 1) and dynamic_dim is not DimDynamic.STATIC:
-            raise NotImplementedError("a symbol for 0 or 1 in a ShapeEnv that specialises them is not implemented in Taper yet")
+        backed = dynamic_dim in (DimDynamic.DYNAMIC, DimDynamic.DUCK)
+        if backed and positive is None and (do_not_specialize_zero_one or not self.specialize_zero_one or val not in (0, 1)):
+            return Expression(self._integer(val, _name_of(source), -2**63, _LARGEST))
+        if backed and do_not_specialize_zero_one:
+            return Expression(self._integer(val, _name_of(source), 0, _LARGEST))
         return Expression(self._size(val, _name_of(source), dynamic_dim, constraint_dim))
+
+    def create_unspecified_symbol(self, val, source, dynamic_dim=DimDynamic.DUCK, constraint_dim=None, symbolic_context=None):
+        """Of a number that is no size: nothing is taken for granted of it."""
+        return self.create_symbol(val, source, dynamic_dim, constraint_dim, positive=None, do_not_specialize_zero_one=True)
+
+    def create_unspecified_symint_and_symbol(self, value, source, dynamic_dim):
+        return self.create_symintnode(self.create_unspecified_symbol(value, source, dynamic_dim), hint=value, source=source)
 
     def create_symintnode(self, sym, *, hint, source=None):
         return self._parse(str(sym))
@@ -149,6 +175,31 @@ class ShapeEnv(_C._ShapeEnvBase):
 
     def is_unbacked_symint(self, symbol):
         return str(symbol).startswith("u")
+
+    @property
+    def unbacked_symint_counter(self):
+        return sum(name.startswith("u") for name, *_ in self._symbols)
+
+    @property
+    def unbacked_symfloat_counter(self):
+        return sum(name.startswith("zuf") for name, *_ in self._symbols)
+
+    @property
+    def pending_fresh_unbacked_symbols(self):
+        return [self._key(name) for name, *_ in self._symbols if name.startswith(("u", "zuf")) and name not in self._ignored]
+
+    @contextlib.contextmanager
+    def ignore_fresh_unbacked_symbols(self):
+        before = len(self._symbols)
+        try:
+            yield
+        finally:
+            self._ignored.update(name for name, *_ in self._symbols[before:])
+
+    def add_var_to_val(self, expr, val):
+        self._set_hint(str(expr), val)
+
+    set_unbacked_var_to_val = add_backed_var_to_val = add_var_to_val
 
     # ---- what is known ----
     @property
@@ -191,6 +242,10 @@ class ShapeEnv(_C._ShapeEnvBase):
                 youngest = max(names, key=order.get)
                 found.setdefault(self._key(youngest), []).append(RuntimeAssert(Expression(text), message or "", _location(stack)))
         return found
+
+    @property
+    def num_deferred_runtime_asserts(self):
+        return sum(map(len, self.deferred_runtime_asserts.values()))
 
     def get_nontrivial_guards(self):
         return [guard.expr for guard in self.guards if str(self._parse(guard.expr)) != "True"]
@@ -243,7 +298,20 @@ class ShapeEnv(_C._ShapeEnvBase):
         self._parse(str(s))._narrow(compiler_min, compiler_max)
 
     def freeze(self):
+        self.frozen = True
         self._freeze(True)
+
+    def freeze_runtime_asserts(self):
+        self.runtime_asserts_frozen = True
+
+    @contextlib.contextmanager
+    def error_on_new_guards(self):
+        """Inside, a question that would need a guard is an error."""
+        self._refuse_guards(True)
+        try:
+            yield
+        finally:
+            self._refuse_guards(False)
 
     @contextlib.contextmanager
     def suppress_guards(self):
@@ -251,7 +319,7 @@ class ShapeEnv(_C._ShapeEnvBase):
         try:
             yield
         finally:
-            self._freeze(False)
+            self._freeze(self.frozen)
 
     # ---- guards as Python ----
     def produce_guards(self, placeholders, sources, *, ignore_static=True, **_):
@@ -380,11 +448,11 @@ is_concrete_int, is_concrete_float, is_concrete_bool = _concrete(int, SymInt), _
 
 
 def statically_known_true(x):
-    return bool(x._known) if isinstance(x, SymBool) else bool(x)
+    return x if _condition(x) else bool(x._known)
 
 
 def statically_known_false(x):
-    return x._known is False if isinstance(x, SymBool) else not x
+    return not x if _condition(x) else x._known is False
 
 
 definitely_true, definitely_false = statically_known_true, statically_known_false
@@ -395,15 +463,15 @@ def has_static_value(a):
 
 
 def guard_size_oblivious(expr):
-    return expr._of_sizes() if isinstance(expr, SymBool) else bool(expr)
+    return expr if _condition(expr) else expr._of_sizes()
 
 
 def guard_or_false(a):
-    return a._guard_or(False) if isinstance(a, SymBool) else bool(a)
+    return a if _condition(a) else a._guard_or(False)
 
 
 def guard_or_true(a):
-    return a._guard_or(True) if isinstance(a, SymBool) else bool(a)
+    return a if _condition(a) else a._guard_or(True)
 
 
 def expect_true(a, skip=0):
@@ -435,6 +503,8 @@ def constrain_range(a, *, min, max=None):
     if high < low:
         raise ValueError("Maximum value to constrain_as_size can't be less than the specified min value, received min={} and max={}".format(min, max))
     if isinstance(a, SymInt):
+        if a._hint is not None and not low <= a._hint <= high:
+            raise AssertionError(f"{a._hint} not in {_bound(low, high)}")
         a._narrow(low, high)
     elif not low <= a <= high:
         raise ValueError(f"Invalid value {a} for range [{min}:{max}]")
