@@ -138,5 +138,12 @@ def _enable_torch_function():
 
 
 @contextlib.contextmanager
+def enable_reentrant_dispatch():
+    """Inside __torch_dispatch__: ops meet autograd and the handlers again, as outside."""
+    with _C._RestorePythonTLSSnapshot():
+        yield
+
+
+@contextlib.contextmanager
 def redispatch_torch_function_mode():
     yield

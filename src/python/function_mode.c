@@ -89,10 +89,15 @@ bool face_class_update(PyTypeObject *type)
     if (face.tensor && type != face.tensor) {
         PyObject *function = _PyType_Lookup(type, face.name_function);
         PyObject *dispatch = _PyType_Lookup(type, face.name_dispatch);
-        if (function && function != face.function_disabled)
-            overrides |= OVERRIDES_FUNCTION;
         if (dispatch && dispatch != face.dispatch_disabled && dispatch != Py_None)
             overrides |= OVERRIDES_DISPATCH;
+        if ((overrides & OVERRIDES_DISPATCH) && function == _PyType_Lookup(face.tensor, face.name_function)) {
+            function = face.function_disabled;      /* a class that sees ops makes its results itself: none are converted afterwards */
+            if (PyType_Type.tp_setattro((PyObject *)type, face.name_function, function) < 0)
+                return false;
+        }
+        if (function && function != face.function_disabled)
+            overrides |= OVERRIDES_FUNCTION;
     }
     ((tensor_class *)type)->overrides = overrides;
     return update_subclasses(type);

@@ -444,6 +444,7 @@ static PyMethodDef functions[] = {
     { "_broadcast_shapes", KEYWORDS(broadcast_shapes), METH_FASTCALL, NULL },
     { "_tensor_of_storage", tensor_of_storage, METH_VARARGS, NULL },
     { "_copy_with_storage", copy_with_storage, METH_VARARGS, NULL },
+    { "_share_storage", face_share_storage, METH_VARARGS, NULL },
     { "_detach_in_place", detach_in_place, METH_O, NULL },
     { "_bump_version", bump_version, METH_O, NULL },
     { "_set_grad_enabled", set_grad_mode, METH_O, NULL },
