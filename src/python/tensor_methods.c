@@ -261,6 +261,10 @@ METHOD(requires_grad_)
 
 METHOD(retain_grad)
 {
+    if (tp_inside_transform())
+        return PyErr_Format(PyExc_RuntimeError, "You are attempting to call Tensor.retain_grad() inside of a function being transformed by a functorch transform. This "
+                            "is unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call retain_grad() outside "
+                            "of a function being transformed instead.");
     if (!tp_requires_grad(t))
         return PyErr_Format(PyExc_RuntimeError, "can't retain_grad on Tensor that has requires_grad=False");
     if (!tp_is_leaf(t) && !tp_retain_grad(t))

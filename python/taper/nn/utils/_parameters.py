@@ -70,8 +70,8 @@ def skip_init(module_cls, *args, **kwargs):
 # ---- Modules called with other parameters than their own -----------------------------------------------------------
 def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *, tie_weights=True, strict=False):
     warnings.warn(
-        "This API is deprecated as of PyTorch 2.0 and will be removed in a future version of PyTorch. Please use "
-        "torch.func.functional_call instead which is a drop-in replacement.",
+        "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be removed in a future version of PyTorch. Please use "
+        "`torch.func.functional_call` instead which is a drop-in replacement.",
         FutureWarning,
         stacklevel=2,
     )
