@@ -1,5 +1,6 @@
 """Settings and questions that PyTorch keeps at the root."""
 import builtins
+import functools
 
 from . import _C
 from ._C import Tensor
@@ -43,22 +44,39 @@ def typename(obj, /):
     return qualified if module in ("", "builtins") else f"{module}.{qualified}"
 
 
+def _overridable(function):
+    """Lets __torch_function__ see a function of tensors that is written here."""
+
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        if _C._has_torch_function_variadic(*args, *kwargs.values()):
+            return _C._handle_torch_function(wrapper, (*args, *kwargs.values()), *args, **kwargs)
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+@_overridable
 def is_floating_point(input):
     return input.is_floating_point()
 
 
+@_overridable
 def is_complex(input):
     return input.is_complex()
 
 
+@_overridable
 def is_signed(input):
     return input.is_signed()
 
 
+@_overridable
 def is_conj(input):
     return input.is_conj()
 
 
+@_overridable
 def is_inference(input):
     return input.is_inference()
 
@@ -78,12 +96,14 @@ def is_storage(obj, /):
     return isinstance(obj, (storage.UntypedStorage, storage.TypedStorage))
 
 
+@_overridable
 def numel(input):
     if not isinstance(input, Tensor):
         raise TypeError(f"numel(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     return input.numel()
 
 
+@_overridable
 def result_type(tensor1, tensor2):
     return _C._result_type(tensor1, tensor2)
 

@@ -149,7 +149,6 @@ def new(self, *args, device=None):
     return self.new_empty(args if args else (0,))
 
 
-@_overridable
 def __iter__(self):
     if self.dim() == 0:
         raise TypeError("iteration over a 0-d tensor")
@@ -158,6 +157,9 @@ def __iter__(self):
             "Iterating over a tensor might cause the trace to be incorrect. Passing a tensor of different shape won't "
             "change the number of iterations executed (and might lead to errors or silently give incorrect results).", 3)
     return iter(self.unbind(0))
+
+
+Tensor.__iter__ = __iter__              # dim() and unbind() are overridden, not this: members keep their class
 
 
 @_overridable

@@ -88,8 +88,8 @@ static PyObject *make_tensor(PyObject *module, PyObject *args, PyObject *kwargs)
     (void)module;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOO:tensor", names, &data, &dtype, &device, &pin, &wants, &dim_names))
         return NULL;
-    if (face_function_mode_active() || (face_is_tensor(data) && face_overridden(data)))
-        return overridden_function("tensor", data, args, kwargs);
+    if (face_function_mode_active())           /* the class of the data has no say: this copies */
+        return overridden_function("tensor", NULL, args, kwargs);
     if (face_is_tensor(data) &&
         PyErr_WarnEx(PyExc_UserWarning, "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", 1) < 0)
         return NULL;

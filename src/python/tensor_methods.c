@@ -465,8 +465,9 @@ METHOD(type)
 }
 
 /* ---- subclasses ---- */
-METHOD(as_subclass)
+static PyObject *as_subclass(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)       /* how overriding ends: not overridden */
 {
+    tp_tensor *t = face_tensor(self);
     PyObject *cls = face_argument(args, count, kwnames, 0, "cls");
     if (!cls || !face_is_tensor_class(cls))
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "as_subclass() missing 1 required positional arguments: \"cls\"");
@@ -490,7 +491,8 @@ PyMethodDef face_tensor_methods[] = {
     ENTRY(_is_zerotensor), ENTRY(is_contiguous), ENTRY(is_set_to), ENTRY(__len__), ENTRY(item), ENTRY(tolist),
     ENTRY(__complex__), ENTRY(numpy), ENTRY(untyped_storage), ENTRY(requires_grad_), ENTRY(retain_grad), ENTRY(float),
     ENTRY(double), ENTRY(half), ENTRY(bfloat16), ENTRY(long), ENTRY(int), ENTRY(short), ENTRY(char), ENTRY(byte), ENTRY(bool),
-    ENTRY(cfloat), ENTRY(cdouble), ENTRY(to), ENTRY(cpu), ENTRY(cuda), ENTRY(type_as), ENTRY(type), ENTRY(as_subclass),
+    ENTRY(cfloat), ENTRY(cdouble), ENTRY(to), ENTRY(cpu), ENTRY(cuda), ENTRY(type_as), ENTRY(type),
+    { "as_subclass", FAST(as_subclass), METH_FASTCALL | METH_KEYWORDS, NULL },
     { "_make_subclass", FAST(face_make_subclass), METH_FASTCALL | METH_KEYWORDS | METH_STATIC, NULL },
     { "_make_wrapper_subclass", FAST(face_make_wrapper_subclass), METH_FASTCALL | METH_KEYWORDS | METH_STATIC, NULL },
     { 0 },
