@@ -120,8 +120,20 @@ static PyObject *types_tuple(const call_frame *f)
     return types;
 }
 
+/* What a program registered for an op of its own and this class (torch.library.register_torch_dispatch); borrowed, may be NULL. */
+static PyObject *registered(PyObject *overload, PyTypeObject *type)
+{
+    const tp_op *op = face_overload_op(overload);
+    PyObject *kernels = op && (op->flags & TP_OP_RUNTIME) ? op->rare->user : NULL;
+    PyObject *rules = kernels ? PyDict_GetItemString(kernels, "__torch_dispatch__") : NULL;
+    return rules ? PyDict_GetItem(rules, (PyObject *)type) : NULL;
+}
+
 static PyObject *ask(PyObject *whom, PyObject *op, PyObject *types, PyObject *args, PyObject *kwargs)
 {
+    PyObject *rule = registered(op, Py_TYPE(whom));
+    if (rule)
+        return PyObject_CallFunctionObjArgs(rule, face_is_tensor(whom) ? (PyObject *)Py_TYPE(whom) : whom, op, types, args, kwargs, NULL);
     PyObject *function = PyObject_GetAttr(whom, face.name_dispatch);
     PyObject *result = function ? PyObject_CallFunctionObjArgs(function, op, types, args, kwargs, NULL) : NULL;
     Py_XDECREF(function);

@@ -93,12 +93,6 @@ static PyObject *dtype_is_signed(PyObject *self, void *unused)
     return PyBool_FromLong(d != TP_u8 && d != TP_b8);
 }
 
-static PyObject *package_name(PyObject *self, void *unused)
-{
-    (void)self, (void)unused;
-    return PyUnicode_FromString(face.package);
-}
-
 static PyMethodDef dtype_methods[] = {
     { "__reduce__", dtype_reduce, METH_NOARGS, NULL },
     { "to_complex", dtype_to_complex, METH_NOARGS, NULL },
@@ -110,7 +104,6 @@ static PyGetSetDef dtype_attributes[] = {
     { "is_complex", dtype_is_complex, NULL, NULL, NULL },
     { "is_signed", dtype_is_signed, NULL, NULL, NULL },
     { "itemsize", dtype_itemsize, NULL, NULL, NULL },
-    { "__module__", package_name, NULL, NULL, NULL },
     { 0 },
 };
 static PyType_Slot dtype_slots[] = {
@@ -158,14 +151,10 @@ static PyMethodDef word_methods[] = {
     { "__reduce__", word_reduce, METH_NOARGS, NULL },
     { 0 },
 };
-static PyGetSetDef word_attributes[] = {
-    { "__module__", package_name, NULL, NULL, NULL },
-    { 0 },
-};
 static PyType_Slot word_slots[] = {
     { Py_tp_repr, word_repr },
     { Py_tp_methods, word_methods },
-    { Py_tp_getset, word_attributes },
+    
     { 0, NULL },
 };
 static PyType_Spec layout_spec = {

@@ -105,6 +105,10 @@ static bool call_kernel(const tp_op *op, PyObject *kernel, const tp_value *arg, 
     Py_XINCREF(kernel);
     if (args)
         given = PyObject_Call(kernel, args, kwargs);
+    if (given && op->result_count == 0 && given != Py_None) {
+        PyErr_Format(PyExc_RuntimeError, "Expected PythonKernelHolder for %s::%s to return None but it returned something else instead.", op->space, op->name);
+        Py_CLEAR(given);
+    }
     bool ok = given && face_unbox_results(op, given, result) && (!(op->flags & TP_OP_UNALIASED) || check_fresh(op, kernel, arg, result));
     Py_XDECREF(args);
     Py_XDECREF(kwargs);
