@@ -157,7 +157,34 @@ int face_function_traverse(tp_grad_node *n, visitproc visit, void *arg)
     return face_traverse_saved(f->saved, f->saved_count, visit, arg);
 }
 
+PyObject *face_function_context(tp_grad_node *n)
+{
+    return n->kind == &function_kind ? (PyObject *)node_of(n)->context : NULL;
+}
+
 /* ---- the context ---- */
+
+/* What the node knows (next_functions, metadata, hooks) is asked of the context, too: in PyTorch they are one object. */
+static PyObject *context_getattro(PyObject *self, PyObject *name)
+{
+    PyObject *found = PyObject_GenericGetAttr(self, name);
+    context_object *c = (context_object *)self;
+    if (found || !c->node || !PyErr_ExceptionMatches(PyExc_AttributeError))
+        return found;
+    PyObject *type, *value, *traceback, *node;
+    PyErr_Fetch(&type, &value, &traceback);
+    found = (node = face_node(&c->node->node)) ? PyObject_GenericGetAttr(node, name) : NULL;
+    Py_XDECREF(node);
+    if (!found) {
+        PyErr_Restore(type, value, traceback);
+        return NULL;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return found;
+}
+
 static int context_traverse(PyObject *self, visitproc visit, void *arg)
 {
     context_object *c = (context_object *)self;
@@ -288,6 +315,7 @@ static PyMemberDef context_members[] = {
     { 0 },
 };
 static PyType_Slot context_slots[] = {
+    { Py_tp_getattro, context_getattro },
     { Py_tp_dealloc, context_dealloc }, { Py_tp_traverse, context_traverse }, { Py_tp_clear, context_clear },
     { Py_tp_methods, context_methods }, { Py_tp_getset, context_attributes }, { Py_tp_members, context_members }, { 0, NULL },
 };

@@ -366,6 +366,7 @@ bool face_function_init(PyObject *module);          /* autograd_function.c */
 struct tp_saved;
 int face_traverse_autograd(const tp_tensor *t, visitproc visit, void *arg);
 int face_traverse_saved(const struct tp_saved *s, uint32_t count, visitproc visit, void *arg);
+PyObject *face_function_context(struct tp_grad_node *n);     /* borrowed; NULL: it is no node of a Function */
 int face_function_traverse(struct tp_grad_node *n, visitproc visit, void *arg);
 bool face_saved_init(PyObject *module);             /* autograd_saved.c */
 /* Gradients of tensors by inputs, None where unreachable; grads has tensors, or None for ones. */

@@ -152,3 +152,26 @@ def escaped_wrappers():
     grad(lambda a: (functions.append(vjp(torch.sin, a)[1]), a.sum())[1])(x)
     attempt(lambda: functions[0](x))
     attempt(vmap(lambda a: __import__("copy").deepcopy(a)), m)
+
+
+@case
+def nodes_and_contexts():
+    class Kept(Function):
+        @staticmethod
+        def forward(ctx, a):
+            ctx.save_for_backward(a)
+            ctx.k = 5
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            say("  backward", ctx.k, ctx.name(), len(ctx.next_functions), ctx.metadata, ctx.q)
+            return g * 2
+
+    y = Kept.apply(x.clone().requires_grad_())
+    attempt(lambda: (y.grad_fn.saved_tensors, y.grad_fn.k, y.grad_fn.needs_input_grad, y.grad_fn._forward_cls.__name__))
+    attempt(lambda: y.grad_fn)
+    attempt(lambda: setattr(y.grad_fn, "q", 3) or y.grad_fn.q)
+    attempt(lambda: y.grad_fn.zzz)
+    attempt(lambda: y.sum().backward())
+    attempt(lambda: y.grad_fn.saved_tensors)
