@@ -664,7 +664,23 @@ static PyType_Spec node_spec = {
     .name = "_C._NodeBase", .basicsize = sizeof(node_object), .slots = node_slots,
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
 };
+static PyObject *task_number(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyLong_FromLongLong(tp_backward_number());
+}
+
+static PyObject *will_execute(PyObject *module, PyObject *node)
+{
+    (void)module;
+    if (!PyObject_TypeCheck(node, face.node))
+        return PyErr_Format(PyExc_TypeError, "_will_engine_execute_node expects an grad_fn, but got %s", Py_TYPE(node)->tp_name);
+    return PyBool_FromLong(tp_backward_reaches(face_node_of(node)));
+}
+
 static PyMethodDef functions[] = {
+    { "_current_graph_task_id", task_number, METH_NOARGS, NULL },
+    { "_will_engine_execute_node", will_execute, METH_O, NULL },
     { "_run_backward", run_backward, METH_VARARGS, NULL },
     { "_register_tensor_hook", tensor_hook, METH_VARARGS, NULL },
     { "_backward_of_some_inputs", some_inputs, METH_NOARGS, NULL },
