@@ -88,7 +88,7 @@ _FACES = {
 
 # Names of the root that load a part of the package.
 _ELSEWHERE = {
-    "cc": "._cc", "autocast": ".amp", "vmap": ".func", "cond": "._higher_order_ops.cond", "fork": ".futures", "wait": ".futures",
+    "cc": "._cc", "autocast": ".amp", "vmap": ".func", "cond": "._higher_order_ops.cond", "while_loop": "._higher_order_ops.while_loop", "fork": ".futures", "wait": ".futures",
     "save": ".serialization", "load": ".serialization", "pca_lowrank": "._lowrank", "svd_lowrank": "._lowrank", "Tag": "._tags",
     "Event": "._device", "Stream": "._device", "get_device_module": "._device",
 }

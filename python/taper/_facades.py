@@ -142,10 +142,13 @@ FACADES = {
         _C._fft: *=fft_*""",
     "func": """Functions of functions.
         _functorch.eager_transforms: functionalize grad grad_and_value hessian jacfwd jacrev jvp linearize vjp vmap
-        _functorch.functional_call: functional_call stack_module_state""",
+        _functorch.functional_call: functional_call stack_module_state
+        _functorch.make_functional: debug_unwrap replace_all_batch_norm_modules_""",
     "functorch": """The names under which functorch was a package of its own; loaded as torch, `import functorch` gives this.
         _functorch.eager_transforms: functionalize grad grad_and_value hessian jacfwd jacrev jvp vjp vmap
         _functorch.functional_call: functional_call stack_module_state
+        _functorch.make_functional: FunctionalModule FunctionalModuleWithBuffers combine_state_for_ensemble make_functional
+        _functorch.make_functional: make_functional_with_buffers
         fx.experimental.proxy_tensor: make_fx""",
     "functorch.compile": """Ahead-of-time autograd under its old names.
         _functorch: config
@@ -156,7 +159,8 @@ FACADES = {
         _functorch.compilers: ts_compile
         _functorch.partitioners: default_partition min_cut_rematerialization_partition""",
     "functorch.experimental": """What was tried out in functorch.
-        _functorch.eager_transforms: functionalize""",
+        _functorch.eager_transforms: functionalize hessian jacfwd jvp
+        _functorch.make_functional: chunk_vmap replace_all_batch_norm_modules_""",
     "functorch.experimental.control_flow": """Control flow that graphs keep.
         _higher_order_ops: cond map""",
     "linalg": """Linear algebra: the ops named linalg_…, under their short names.

@@ -39,6 +39,8 @@ def cond(pred, true_fn, false_fn, operands=()):
     if type(pred) in (bool, int, float):        # nothing to choose when the program runs
         return (true_fn if pred else false_fn)(*operands)
     _check(pred, true_fn, false_fn, operands)
+    if is_tensor(pred) and _C._functorch.is_batchedtensor(pred):       # members of a batch may choose differently: both, and where
+        return pytree.tree_map(lambda a, b: _C._VariableFunctions.where(pred, a, b), true_fn(*operands), false_fn(*operands))
     leaves, spec = pytree.tree_flatten(tuple(operands))
     return cond_op(pred, flat_function(true_fn, spec), flat_function(false_fn, spec), leaves)
 
@@ -99,8 +101,16 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False):
     start, start_spec = pytree.tree_flatten(init)
     if not start:
         raise RuntimeError("scan() operator requires init leaves.")
-    if any(not isinstance(x, _C.Tensor) for x in leaves):
-        raise RuntimeError(f"All xs leaves must be a Tensor but got {leaves}")
+    if not isinstance(reverse, bool):
+        raise RuntimeError(f"Reverse must be a bool, but got {type(reverse)}")
+    for x in start:
+        if not is_tensor(x):
+            raise RuntimeError(f"All init leaves must be a Tensor but got {x}")
+    for x in leaves:
+        if not is_tensor(x):
+            raise RuntimeError(f"All xs leaves must be a Tensor but got {x}")
+    if not leaves:
+        return init, []
     if any(x.dim() <= dim or x.shape[dim] == 0 for x in leaves):
         raise RuntimeError("All xs leaves must at least have 'dim' number of dimensions and scan dimension > 0")
     nests = []
@@ -131,10 +141,17 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
     count = len(leaves)
     if not count:
         raise ValueError("Expected at least 1 xs leaf")
+    if not all(is_tensor(x) for x in leaves):
+        raise ValueError(f"xs leaves must be a Tensor but got {next(x for x in leaves if not is_tensor(x))}")
+    if any(not -x.dim() <= dim < x.dim() for x in leaves):
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-leaves[0].dim()}, {leaves[0].dim() - 1}], but got {dim})")
 
     def flat(*values):
         a, b = list(values[:count]), list(values[count:])
-        return pytree.tree_leaves(combine_fn(pytree.tree_unflatten(a, spec), pytree.tree_unflatten(b, spec)))
+        made, form = pytree.tree_flatten(combine_fn(pytree.tree_unflatten(a, spec), pytree.tree_unflatten(b, spec)))
+        if len(made) != count:
+            raise RuntimeError("The number of leaves of the pytree of the output of the operator needs to match the length of the pytree of the input")
+        return made
 
     results = associative_scan_op(flat, along_first(leaves, dim, reverse), ())
     ys = [y.flip(0) if reverse else y for y in results]

@@ -152,7 +152,8 @@ class OpOverload(_C._OpOverloadBase, OperatorBase):
         if known is None:
             from ._tags import tags_of
 
-            known = self.__dict__["_tags"] = tags_of(self)
+            given = (_C._library_kernels(self) or {}).get("__tags__", ())
+            known = self.__dict__["_tags"] = tags_of(self) + list(given)
         return known
 
     def name(self):

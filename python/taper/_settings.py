@@ -1,5 +1,6 @@
 """Settings and questions that PyTorch keeps at the root."""
 import builtins
+import functools
 
 from . import _C
 from ._C import Tensor

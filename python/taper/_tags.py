@@ -34,6 +34,8 @@ def tags_of(overload):
         tags.append(Tag.pointwise)
     if overload._kind == REDUCTION:
         tags.append(Tag.reduction)
+    if overload._kind == VIEW and overload._schema.is_mutable:
+        tags.append(Tag.inplace_view)
     if flags & RNG:
         tags.append(Tag.nondeterministic_seeded)
     if flags & SYNC:

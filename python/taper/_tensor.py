@@ -149,7 +149,6 @@ def new(self, *args, device=None):
     return self.new_empty(args if args else (0,))
 
 
-@_overridable
 def __iter__(self):
     if self.dim() == 0:
         raise TypeError("iteration over a 0-d tensor")
@@ -158,6 +157,9 @@ def __iter__(self):
             "Iterating over a tensor might cause the trace to be incorrect. Passing a tensor of different shape won't "
             "change the number of iterations executed (and might lead to errors or silently give incorrect results).", 3)
     return iter(self.unbind(0))
+
+
+Tensor.__iter__ = __iter__              # dim() and unbind() are overridden, not this: members keep their class
 
 
 @_overridable
@@ -223,9 +225,15 @@ def __deepcopy__(self, memo):
             "https://github.com/pytorch/pytorch/pull/103001")
     if id(self) in memo:
         return memo[id(self)]
+    self.untyped_storage()          # of a wrapper of a transform there is none to copy
+    wrapper = type(self).__torch_dispatch__ is not Tensor.__torch_dispatch__ and not self.data_ptr()
     with _grad_off():
-        made = _C._copy_with_storage(self, memo)
-    if type(self) is not Tensor:
+        made = self.clone() if wrapper else _C._copy_with_storage(self, memo)
+    if wrapper and type(made) is not type(self):
+        raise RuntimeError(
+            "The default implementation of __deepcopy__() for wrapper subclasses only works for subclass types that properly implement clone(). You should "
+            "either properly implement clone() for your subclass or override __deepcopy__().")
+    if type(self) is not Tensor and not wrapper:
         made = made.as_subclass(type(self))
     if self.requires_grad:
         made.requires_grad_()
@@ -249,7 +257,10 @@ def __reduce_ex__(self, protocol):
 
     from . import _utils
 
-    if self.is_meta:
+    if type(self).__torch_dispatch__ is not Tensor.__torch_dispatch__ and not self.data_ptr():
+        func = _utils._rebuild_wrapper_subclass
+        args = (type(self), self.dtype, tuple(self.size()), self.stride(), self.storage_offset(), self.layout, self.device, self.requires_grad)
+    elif self.is_meta:
         func = _utils._rebuild_meta_tensor_no_storage
         args = (self.dtype, tuple(self.size()), self.stride(), self.requires_grad)
     else:

@@ -53,6 +53,11 @@ def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):
     return made.requires_grad_() if requires_grad else made
 
 
+def _rebuild_wrapper_subclass(cls, dtype, size, stride, storage_offset, layout, device, requires_grad):
+    return _C.Tensor._make_wrapper_subclass(
+        cls, size, strides=stride, storage_offset=storage_offset, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad)
+
+
 def _get_obj_state(obj):
     get = getattr(type(obj), "__getstate__", None)
     if get is not None and get is not getattr(object, "__getstate__", None):

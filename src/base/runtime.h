@@ -77,9 +77,11 @@ typedef struct tp_thread {
     struct tp_mount *tracer[2];             /* trace: mounted above (P) and below (R) autograd, innermost first */
     struct tp_mount *recorder;              /* trace: jit recorder */
     struct tp_mount *transforms;            /* trace: vmap, grad, jvp levels, innermost first */
+    uint32_t levels;                        /* trace: how many of them are entered, those that have a call at the moment too */
     struct tp_mount *dual_level;            /* trace: the open one among them, also while it hands a call on */
     void    *autocast;                      /* trace: casting state */
     void    *engine;                        /* grad: the tape node whose formula this thread runs */
+    void    *backward;                      /* grad: the innermost backward that this thread runs, NULL: none */
     void    *saved_hooks;                   /* grad: pack and unpack hooks */
     void    *fake;                          /* trace: the fake mode */
     struct tp_shape_env *shape_env;         /* ops: names what depends on data, borrowed; NULL: nobody can */

@@ -30,6 +30,7 @@ typedef struct run {
     tp_array(task) task;
     tp_array(uint32_t) heap;    /* ready tasks, largest sequence on top */
     uint32_t *before;           /* owned, by input of the request: the one before it of the same task, as in `captured` */
+    uint64_t  number;           /* of this run, never given twice */
 } run;
 
 /* ---- the walk ---- */
@@ -475,13 +476,15 @@ static bool begin(run *r)
 
 bool tp_backward_run(const tp_backward_request *request)
 {
-    run r = { .request = request };
+    run r = { .request = request, .number = atomic_fetch_add(&tp_the_runtime.sequence, 1) };
     tp_thread *self = &tp_self;
+    void *outer = self->backward;
     bool grad_mode = self->grad_mode, some_inputs = self->some_inputs;
     for (size_t i = 0; request->input && i < request->input_count; i++)
         request->captured[i] = tp_none();
     self->grad_mode = request->create_graph;
     self->some_inputs = request->input;
+    self->backward = &r;
     bool ok = prepare(&r) && begin(&r);
     while (ok && r.heap.count) {
         ok = run_task(&r, heap_pop(&r));
@@ -490,6 +493,7 @@ bool tp_backward_run(const tp_backward_request *request)
     }
     self->grad_mode = grad_mode;
     self->some_inputs = some_inputs;
+    self->backward = outer;
     for (size_t i = 0; i < r.task.count; i++)
         if (r.task.item[i].buffer) {
             tp_values_unref(r.task.item[i].buffer, r.task.item[i].node->slot_count);
@@ -505,4 +509,17 @@ bool tp_backward_run(const tp_backward_request *request)
     tp_array_fini(&r.heap);
     tp_free(r.before);
     return ok;
+}
+
+int64_t tp_backward_number(void)
+{
+    const run *r = tp_self.backward;
+    return r ? (int64_t)r->number : -1;
+}
+
+bool tp_backward_reaches(const tp_grad_node *n)
+{
+    const run *r = tp_self.backward;
+    uint64_t at;
+    return r && tp_map_get(&r->index, (uintptr_t)n, &at) && wanted(&r->task.item[at]);
 }

@@ -216,6 +216,9 @@ typedef struct tp_backward_request {
     bool    keep_graph, create_graph;
 } tp_backward_request;
 TP_API TP_CHECK bool tp_backward_run(const tp_backward_request *request);
+/* Inside a backward of this thread, the innermost: its number (-1: there is none), and whether it runs a node, now or later. */
+TP_API int64_t tp_backward_number(void);
+TP_API bool tp_backward_reaches(const tp_grad_node *n);
 /* Adds a gradient to the .grad of a leaf, as a path that ends there would: backward(inputs=…). Hooks of the leaf saw the
  * gradient when it was captured; those of its node run now. */
 TP_API TP_CHECK bool tp_accumulate(tp_tensor *leaf, tp_value gradient);

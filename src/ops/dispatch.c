@@ -90,16 +90,24 @@ bool tp_call_take_back(const tp_op *op, tp_value *result)
 typedef struct survey {
     bool    meta;               /* a tensor without memory, or its device, is among them: geometry alone */
     bool    symbolic;           /* a number of a shape environment: kernels want numbers */
+    bool    hollow;             /* one should have memory and has none: a wrapper of a Python class met with its class off, a storage of no bytes */
     int64_t elements;           /* of all tensors */
 } survey;
+
+static inline void note_tensor(survey *s, const tp_tensor *t)
+{
+    bool cpu = t->device.type == TP_CPU;
+    s->meta |= !cpu;
+    s->hollow |= cpu && t->numel && !t->storage->data;
+    s->elements += t->numel;
+}
 
 static survey look_at(const tp_op *op, const tp_value *arg)
 {
     survey s = { 0 };
     for (int i = 0; i < op->arg_count; i++) {
         if (arg[i].tag == TP_TENSOR) {
-            s.meta |= arg[i].tensor->device.type != TP_CPU;
-            s.elements += arg[i].tensor->numel;
+            note_tensor(&s, arg[i].tensor);
         } else if (arg[i].tag == TP_DEVICE) {
             s.meta |= arg[i].device.type != TP_CPU;
         } else if (arg[i].tag == TP_SYM) {
@@ -108,8 +116,8 @@ static survey look_at(const tp_op *op, const tp_value *arg)
             for (uint32_t k = 0; k < tp_length(arg[i]); k++) {
                 const tp_tensor *t = tp_as_tensor(arg[i].list->item[k]);
                 s.symbolic |= arg[i].list->item[k].tag == TP_SYM;
-                s.meta |= t && t->device.type != TP_CPU;
-                s.elements += t ? t->numel : 0;
+                if (t)
+                    note_tensor(&s, t);
             }
         }
     }
@@ -214,5 +222,10 @@ bool tp_run_bottom(const tp_op *op, const tp_value *arg, tp_value *result)
         return run_decided(op, arg, result);
     if (TP_UNLIKELY(s.meta) && !(op->flags & TP_OP_RUNTIME) && op->kind != TP_LIKE_VIEW && op->kind != TP_LIKE_COMPOSITE)
         return tp_run_meta(op, arg, result);
+    if (TP_UNLIKELY(s.hollow) && op->kind != TP_LIKE_VIEW && op->kind != TP_LIKE_COMPOSITE && (op->work->kernel || op->pointwise || op->work->reducing))
+        return tp_fail(TP_ERR_RUNTIME, "The tensor has a non-zero number of elements, but its data is not allocated yet.\nIf you're using torch.compile/export/fx, "
+                       "it is likely that we are erroneously tracing into a custom kernel. To fix this, please wrap the custom kernel into an opaque custom op. "
+                       "Please see the following for details: https://pytorch.org/tutorials/advanced/custom_ops_landing_page.html\nIf you're using Caffe2, Caffe2 "
+                       "uses a lazy allocation, so you will need to call mutable_data() or raw_mutable_data() to actually allocate memory.");
     return TP_UNLIKELY(is_long(op, s.elements)) ? run_released(op, arg, result) : op->run(op, arg, result);
 }

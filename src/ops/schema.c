@@ -25,6 +25,8 @@ typedef struct reader {
     tp_arena   *arena;
     tp_arg      arg[MOST_ARGS], result[MOST_ARGS];
     int         arg_count, result_count, positional;
+    struct { const char *from, *to; } number[MOST_ARGS];    /* defaults of floats, as they are written */
+    int         number_count;
 } reader;
 
 static const struct { const char *name; uint8_t type; } type_names[] = {
@@ -178,6 +180,10 @@ static bool literal(reader *r, const tp_arg *a, tp_value *out)
         if (after_float == r->at)
             return bad(r, "a default");
         bool whole = after_float == after_int && a->type != TP_TYPE_FLOAT;
+        if (a->type == TP_TYPE_FLOAT && r->number_count < MOST_ARGS) {
+            r->number[r->number_count].from = r->at;
+            r->number[r->number_count++].to = after_float;
+        }
         if (whole && a->type == TP_TYPE_DTYPE)
             return numbered_dtype(r, i, out) && (r->at = after_float);
         *out = !whole ? tp_float(f) : a->type == TP_TYPE_FORMAT ? tp_of_format((tp_format)i) : tp_int(i);
@@ -278,6 +284,25 @@ static bool no_kernel(const tp_op *op, const tp_value *arg, tp_value *result)
     return tp_fail(TP_ERR_UNIMPLEMENTED, "Could not run '%s' with arguments from the 'CPU' backend: no kernel was registered for it", tp_op_full_name(op, full));
 }
 
+/* The text of a schema with its floats as every schema has them: 2. and 1.0000000000000001e-05. */
+static const char *normal_text(const reader *r, const char *from)
+{
+    tp_text out = { 0 };
+    for (int i = 0; i < r->number_count; i++) {
+        double f = strtod(r->number[i].from, NULL);
+        tp_text_add(&out, "%.*s", (int)(r->number[i].from - from), from);
+        if (f == (double)(long long)f && f < 1e15 && f > -1e15)
+            tp_text_add(&out, "%lld.", (long long)f);
+        else
+            tp_text_add(&out, "%.17g", f);
+        from = r->number[i].to;
+    }
+    tp_text_add(&out, "%s", from);
+    const char *text = out.failed ? NULL : tp_text_in(r->arena, tp_text_read(&out), out.length);
+    tp_text_fini(&out);
+    return text;
+}
+
 static bool fill(runtime_op *made, const char *space, const char *schema)
 {
     tp_arena *arena = &made->arena;
@@ -298,7 +323,7 @@ static bool fill(runtime_op *made, const char *space, const char *schema)
     spaces(&r);
     if (*r.at)
         return bad(&r, "the end");
-    op->signature = tp_text_in(arena, signature, strlen(signature));
+    op->signature = normal_text(&r, signature);
     op->arg = kept(arena, r.arg, r.arg_count);
     op->result = kept(arena, r.result, r.result_count);
     op->arg_count = (uint8_t)r.arg_count;

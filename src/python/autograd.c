@@ -148,7 +148,8 @@ static int node_clear(PyObject *self)
 static PyObject *node_repr(PyObject *self)
 {
     tp_grad_node *n = face_node_of(self);
-    return PyUnicode_FromFormat("<%s object at %p>", face_node_title(n->kind->name(n)), self);
+    return PyUnicode_FromFormat("<%s%s%s object at %p>", face_function_context(n) ? face.package : "", face_function_context(n) ? ".autograd.function." : "",
+                                face_node_title(n->kind->name(n)), self);
 }
 
 static PyObject *node_name(PyObject *self, PyObject *unused)
@@ -228,6 +229,11 @@ static PyObject *node_getattro(PyObject *self, PyObject *name)
         return found;
     const char *text = PyUnicode_AsUTF8(name);
     tp_grad_node *n = face_node_of(self);
+    PyObject *context = face_function_context(n);
+    if (context) {              /* y.grad_fn.saved_tensors, y.grad_fn.what_forward_kept */
+        PyErr_Clear();
+        return PyObject_GenericGetAttr(context, name);
+    }
     bool saved = text && n->kind == &tp_op_node_kind && strncmp(text, "_saved_", 7) == 0;
     bool leaf = text && n->kind == &tp_accumulate_kind && strcmp(text, "variable") == 0;
     if (!saved && !leaf)
@@ -243,6 +249,12 @@ static PyObject *node_getattro(PyObject *self, PyObject *name)
     Py_XDECREF(value);
     Py_XDECREF(traceback);
     return result;
+}
+
+static int node_setattro(PyObject *self, PyObject *name, PyObject *value)
+{
+    PyObject *context = face_function_context(face_node_of(self));
+    return context ? PyObject_GenericSetAttr(context, name, value) : PyObject_GenericSetAttr(self, name, value);
 }
 
 /* ---- hooks ---- */
@@ -645,14 +657,30 @@ static PyMemberDef node_members[] = {
 };
 static PyType_Slot node_slots[] = {
     { Py_tp_dealloc, node_dealloc }, { Py_tp_traverse, node_traverse }, { Py_tp_clear, node_clear }, { Py_tp_repr, node_repr },
-    { Py_tp_getattro, node_getattro }, { Py_tp_methods, node_methods }, { Py_tp_getset, node_attributes },
+    { Py_tp_getattro, node_getattro }, { Py_tp_setattro, node_setattro }, { Py_tp_methods, node_methods }, { Py_tp_getset, node_attributes },
     { Py_tp_members, node_members }, { 0, NULL },
 };
 static PyType_Spec node_spec = {
     .name = "_C._NodeBase", .basicsize = sizeof(node_object), .slots = node_slots,
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
 };
+static PyObject *task_number(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyLong_FromLongLong(tp_backward_number());
+}
+
+static PyObject *will_execute(PyObject *module, PyObject *node)
+{
+    (void)module;
+    if (!PyObject_TypeCheck(node, face.node))
+        return PyErr_Format(PyExc_TypeError, "_will_engine_execute_node expects an grad_fn, but got %s", Py_TYPE(node)->tp_name);
+    return PyBool_FromLong(tp_backward_reaches(face_node_of(node)));
+}
+
 static PyMethodDef functions[] = {
+    { "_current_graph_task_id", task_number, METH_NOARGS, NULL },
+    { "_will_engine_execute_node", will_execute, METH_O, NULL },
     { "_run_backward", run_backward, METH_VARARGS, NULL },
     { "_register_tensor_hook", tensor_hook, METH_VARARGS, NULL },
     { "_backward_of_some_inputs", some_inputs, METH_NOARGS, NULL },

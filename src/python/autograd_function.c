@@ -157,7 +157,34 @@ int face_function_traverse(tp_grad_node *n, visitproc visit, void *arg)
     return face_traverse_saved(f->saved, f->saved_count, visit, arg);
 }
 
+PyObject *face_function_context(tp_grad_node *n)
+{
+    return n->kind == &function_kind ? (PyObject *)node_of(n)->context : NULL;
+}
+
 /* ---- the context ---- */
+
+/* What the node knows (next_functions, metadata, hooks) is asked of the context, too: in PyTorch they are one object. */
+static PyObject *context_getattro(PyObject *self, PyObject *name)
+{
+    PyObject *found = PyObject_GenericGetAttr(self, name);
+    context_object *c = (context_object *)self;
+    if (found || !c->node || !PyErr_ExceptionMatches(PyExc_AttributeError))
+        return found;
+    PyObject *type, *value, *traceback, *node;
+    PyErr_Fetch(&type, &value, &traceback);
+    found = (node = face_node(&c->node->node)) ? PyObject_GenericGetAttr(node, name) : NULL;
+    Py_XDECREF(node);
+    if (!found) {
+        PyErr_Restore(type, value, traceback);
+        return NULL;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return found;
+}
+
 static int context_traverse(PyObject *self, visitproc visit, void *arg)
 {
     context_object *c = (context_object *)self;
@@ -273,11 +300,13 @@ static PyMethodDef context_methods[] = {
 static PyGetSetDef context_attributes[] = {
     { "saved_tensors", saved_tensors, NULL, NULL, NULL },
     { "saved_variables", saved_tensors, NULL, NULL, NULL },
+    { "__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL },
     { 0 },
 };
 static PyMemberDef context_members[] = {
     { "needs_input_grad", T_OBJECT, offsetof(context_object, needs_input_grad), 0, NULL },
     { "to_save", T_OBJECT, offsetof(context_object, to_save), 0, NULL },
+    { "saved_for_forward", T_OBJECT, offsetof(context_object, saved_for_forward), 0, NULL },
     { "dirty_tensors", T_OBJECT, offsetof(context_object, dirty), 0, NULL },
     { "non_differentiable", T_OBJECT, offsetof(context_object, non_differentiable), 0, NULL },
     { "materialize_grads", T_BOOL, offsetof(context_object, materialize_grads), 0, NULL },
@@ -286,6 +315,7 @@ static PyMemberDef context_members[] = {
     { 0 },
 };
 static PyType_Slot context_slots[] = {
+    { Py_tp_getattro, context_getattro },
     { Py_tp_dealloc, context_dealloc }, { Py_tp_traverse, context_traverse }, { Py_tp_clear, context_clear },
     { Py_tp_methods, context_methods }, { Py_tp_getset, context_attributes }, { Py_tp_members, context_members }, { 0, NULL },
 };
@@ -504,6 +534,37 @@ static PyObject *call_jvp(PyObject *cls, context_object *c, PyObject *args, tp_j
     return given;
 }
 
+/* A result that is an argument, or a view of one, gets a tangent of its own: the argument's is not the Function's to write,
+ * unless the argument is dirty. */
+static PyObject *off_argument(tp_jvp_level *l, const context_object *c, PyObject *o)
+{
+    tp_tensor *tangent = NULL;
+    if (!face_is_tensor(o) || contains(c->dirty, o) || contains(c->non_differentiable, o))
+        return Py_NewRef(o);
+    if (!tp_jvp_level_tangent(l, face_tensor(o), &tangent))
+        return face_raise();
+    if (!tangent)
+        return Py_NewRef(o);
+    tp_tensor_unref(tangent);
+    tp_tensor *plain = tp_jvp_level_unwrap(l, face_tensor(o)), *alias = plain ? tp_tensor_alias(plain) : NULL;
+    tp_tensor_unref(plain);
+    return face_wrap_or_raise(alias);
+}
+
+static PyObject *off_arguments(tp_jvp_level *l, const context_object *c, PyObject *result)     /* takes the result */
+{
+    PyObject *out = !PyTuple_Check(result) ? off_argument(l, c, result) : PyTuple_New(PyTuple_GET_SIZE(result));
+    for (Py_ssize_t i = 0; out && PyTuple_Check(result) && i < PyTuple_GET_SIZE(result); i++) {
+        PyObject *item = off_argument(l, c, PyTuple_GET_ITEM(result, i));
+        if (item)
+            PyTuple_SET_ITEM(out, i, item);
+        else
+            Py_CLEAR(out);
+    }
+    Py_DECREF(result);
+    return out;
+}
+
 /* Gives the results, a tuple or one, the tangents that the Function's jvp makes. */
 static bool give_tangents(PyObject *cls, context_object *c, PyObject *args, tp_jvp_level *l, PyObject *result)
 {
@@ -560,6 +621,8 @@ static PyObject *function_apply(PyObject *module, PyObject *const *given, Py_ssi
     void *trace = face_is_traced() ? face_jit_pause() : NULL;
     bool paused = level && tp_jvp_level_pause(level, true);
     PyObject *result = run_forward(cls, (PyObject *)c, args, given[2] == Py_True);
+    if (result && level)
+        result = off_arguments(level, c, result);
     if (result && any && tp_self.grad_mode) {
         bool single = !PyTuple_Check(result);
         PyObject *all = single ? PyTuple_Pack(1, result) : Py_NewRef(result);

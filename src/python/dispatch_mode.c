@@ -54,7 +54,9 @@ static bool unbox_one(const tp_arg *type, PyObject *o, tp_value *out)
     tp_arg any = *type;
     any.optional = true;
     int got = face_to_value(&f, &any, o, &v);
-    if (got == 0)
+    if (got == 0 && type->type == TP_TYPE_TENSOR && !type->list)
+        PyErr_Format(PyExc_RuntimeError, "Unable to cast %R to Tensor", o);
+    else if (got == 0)
         got = face_guess_value(&f, o, &v);
     if (got > 0)
         *out = tp_value_ref(v);
@@ -68,7 +70,11 @@ bool face_unbox_results(const tp_op *op, PyObject *given, tp_value *result)
         return true;
     if (op->result_count == 1)
         return unbox_one(&op->result[0], given, &result[0]);
-    PyObject *items = PySequence_Fast(given, "an op with several results must give a sequence");
+    if (!PySequence_Check(given)) {
+        PyErr_Format(PyExc_RuntimeError, "Object of type '%s' is not an instance of 'sequence'", Py_TYPE(given)->tp_name);
+        return false;
+    }
+    PyObject *items = PySequence_Fast(given, "");
     bool ok = items && PySequence_Fast_GET_SIZE(items) == op->result_count;
     if (items && !ok)
         PyErr_Format(PyExc_RuntimeError, "%s::%s has %d results, got %zd", op->space, op->name, op->result_count, PySequence_Fast_GET_SIZE(items));
@@ -114,8 +120,20 @@ static PyObject *types_tuple(const call_frame *f)
     return types;
 }
 
+/* What a program registered for an op of its own and this class (torch.library.register_torch_dispatch); borrowed, may be NULL. */
+static PyObject *registered(PyObject *overload, PyTypeObject *type)
+{
+    const tp_op *op = face_overload_op(overload);
+    PyObject *kernels = op && (op->flags & TP_OP_RUNTIME) ? op->rare->user : NULL;
+    PyObject *rules = kernels ? PyDict_GetItemString(kernels, "__torch_dispatch__") : NULL;
+    return rules ? PyDict_GetItem(rules, (PyObject *)type) : NULL;
+}
+
 static PyObject *ask(PyObject *whom, PyObject *op, PyObject *types, PyObject *args, PyObject *kwargs)
 {
+    PyObject *rule = registered(op, Py_TYPE(whom));
+    if (rule)
+        return PyObject_CallFunctionObjArgs(rule, face_is_tensor(whom) ? (PyObject *)Py_TYPE(whom) : whom, op, types, args, kwargs, NULL);
     PyObject *function = PyObject_GetAttr(whom, face.name_dispatch);
     PyObject *result = function ? PyObject_CallFunctionObjArgs(function, op, types, args, kwargs, NULL) : NULL;
     Py_XDECREF(function);
@@ -156,10 +174,22 @@ static PyObject *ask_mode(PyObject *op, PyObject *types, PyObject *args, PyObjec
     return result;
 }
 
+static void refuse(const tp_op *op, PyObject *mode, const call_frame *f)
+{
+    PyObject *who = mode ? PyUnicode_FromFormat("  - mode object %R\n", mode) : PyUnicode_FromString("");
+    for (int i = 0; who && i < f->overloaded_count; i++)
+        PyUnicode_AppendAndDel(&who, PyUnicode_FromFormat("  - tensor subclass %R\n", (PyObject *)Py_TYPE(f->overloaded[i])));
+    if (who)
+        PyErr_Format(PyExc_TypeError, "Multiple dispatch failed for '%s._ops.%s.%s.%s'; all __torch_dispatch__ handlers returned NotImplemented:\n\n%U\n"
+                     "For more information, try re-running with TORCH_LOGS=not_implemented", face.package, op->space, op->name,
+                     op->overload[0] ? op->overload : "default", who);
+    Py_XDECREF(who);
+}
+
 static PyObject *ask_everybody(const tp_op *op, PyObject *args, PyObject *kwargs, bool *asked)
 {
     call_frame f;
-    PyObject *callable = face_overload(op), *types = NULL, *result = NULL, *key, *value;
+    PyObject *callable = face_overload(op), *types = NULL, *result = NULL, *key, *value, *mode = NULL;
     Py_ssize_t at = 0;
     face_modes *m = tp_self.modes;
     face_frame_init(&f);
@@ -170,6 +200,7 @@ static PyObject *ask_everybody(const tp_op *op, PyObject *args, PyObject *kwargs
     if (callable && (types = types_tuple(&f))) {
         if (m && m->dispatch && PyList_GET_SIZE(m->dispatch)) {
             *asked = true;
+            mode = Py_NewRef(PyList_GET_ITEM(m->dispatch, PyList_GET_SIZE(m->dispatch) - 1));
             result = ask_mode(callable, types, args, kwargs);
         }
         for (int i = 0; i < f.overloaded_count && (!*asked || result == Py_NotImplemented); i++) {
@@ -180,12 +211,24 @@ static PyObject *ask_everybody(const tp_op *op, PyObject *args, PyObject *kwargs
     }
     if (result == Py_NotImplemented) {
         Py_CLEAR(result);
-        PyErr_Format(PyExc_TypeError, "Multiple dispatch failed for '%s.ops.%s.%s'; all __torch_dispatch__ handlers returned NotImplemented",
-                     face.package, op->space, op->name);
+        refuse(op, mode, &f);
     }
+    Py_XDECREF(mode);
     Py_XDECREF(callable);
     Py_XDECREF(types);
     return result;
+}
+
+/* What an op writes is its result, whatever a handler gave for it. */
+static void give_written(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    int k = 0;
+    for (int i = 0; i < op->arg_count && k < op->result_count && op->variant != TP_FUNCTIONAL; i++)
+        if (op->arg[i].written && arg[i].tag == TP_TENSOR && result[k].tag == TP_TENSOR) {
+            tp_tensor *written = tp_tensor_ref(arg[i].tensor);
+            tp_tensor_unref(result[k].tensor);
+            result[k++].tensor = written;
+        }
 }
 
 /* What Python calls meets every layer again but the ones above this, which have had the op. */
@@ -205,6 +248,8 @@ static bool dispatch_call(const tp_op *op, const tp_value *arg, tp_value *result
     }
     if (given)
         ok = face_unbox_results(op, given, result);
+    if (ok)
+        give_written(op, arg, result);
     Py_XDECREF(given);
     bool failed = PyErr_Occurred() != NULL;
     PyGILState_Release(state);

@@ -158,6 +158,7 @@ bool face_size_init(PyObject *module);
 PyObject *face_dtype(tp_dtype d);
 PyObject *face_device(tp_device d);
 PyObject *face_size(int ndim, const int64_t *size);
+PyObject *face_as_size(PyObject *sizes);                /* takes a tuple or list, gives a Size; anything else as it is */
 PyObject *face_size_of(const tp_tensor *t);             /* with SymInts where sizes are expressions */
 bool face_device_read(PyObject *o, tp_device *out);     /* device, text or index; false: exception set */
 bool face_device_usable(tp_device d);                   /* tensors can live there, if only pretended ones; false: exception set */
@@ -327,6 +328,23 @@ bool face_module_swap_init(PyObject *module);          /* module_swap.c */
 bool face_optimizer_init(PyObject *module);            /* optimizer_step.c */
 bool face_autocast_init(PyObject *module);             /* autocast.c */
 PyObject *face_schema(const tp_op *op, const char *after);  /* "aten::add.Tensor(Tensor self, …) -> Tensor", and what follows */
+/* subclasses.c */
+bool face_is_tensor_class(PyObject *cls);           /* false: an exception is set */
+PyObject *face_make_subclass(PyObject *unused, PyObject *const *args, Py_ssize_t count, PyObject *kwnames);
+PyObject *face_make_wrapper_subclass(PyObject *unused, PyObject *const *args, Py_ssize_t count, PyObject *kwnames);
+PyObject *face_share_storage(PyObject *unused, PyObject *args);
+PyObject *face_ask_class(PyObject *self, const char *space, const char *name);      /* what the class of a tensor answers; None: nothing */
+/* In a method of `self`, which is `t`: the answer of its class, where that wants to be asked. */
+#define ASK_CLASS(what, space, name)                                         \
+    if (TP_UNLIKELY(t->keys & TP_KEY_ASKS_##what)) {                         \
+        PyObject *answer = face_ask_class(self, space, name);                \
+        if (answer != Py_None)                                               \
+            return answer;                                                   \
+        Py_DECREF(answer);                                                   \
+    }
+/* The argument of this name, or at this position; NULL: not given. Borrowed. */
+PyObject *face_argument(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, Py_ssize_t position, const char *name);
+
 PyObject *face_overload(const tp_op *op);           /* the OpOverload of an op, one object while it lives */
 void face_forget_overload(const tp_op *op);         /* the op dies */
 const tp_op *face_overload_op(PyObject *o);         /* NULL: not an OpOverload */
@@ -350,6 +368,7 @@ bool face_function_init(PyObject *module);          /* autograd_function.c */
 struct tp_saved;
 int face_traverse_autograd(const tp_tensor *t, visitproc visit, void *arg);
 int face_traverse_saved(const struct tp_saved *s, uint32_t count, visitproc visit, void *arg);
+PyObject *face_function_context(struct tp_grad_node *n);     /* borrowed; NULL: it is no node of a Function */
 int face_function_traverse(struct tp_grad_node *n, visitproc visit, void *arg);
 bool face_saved_init(PyObject *module);             /* autograd_saved.c */
 /* Gradients of tensors by inputs, None where unreachable; grads has tensors, or None for ones. */

@@ -81,7 +81,7 @@ static PyObject *tangent_of(tp_jvp_level *level, PyObject *output, bool strict)
 static PyObject *tangents_of(tp_jvp_level *level, PyObject *output, bool strict)
 {
     PyObject *leaves = PyList_New(0), *spec = leaves ? face_tree_flatten(output, NULL, leaves) : NULL, *out = NULL;
-    bool ok = spec != NULL;
+    bool ok = spec && face_gives_something(WHO, leaves);
     for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(leaves); i++) {
         PyObject *leaf = PyList_GET_ITEM(leaves, i), *tangent = NULL;
         if (face_is_tensor(leaf))
@@ -241,7 +241,7 @@ static PyObject *jacobian_of(PyObject *given, bool has_aux, PyObject *leaves, Py
 {
     PyObject *tangents = has_aux ? PyTuple_GET_ITEM(given, 0) : given, *outputs = PyList_New(0), *out = NULL;
     PyObject *out_spec = outputs ? face_tree_flatten(tangents, NULL, outputs) : NULL;
-    bool ok = out_spec != NULL;
+    bool ok = out_spec && face_all_real("jacfwd", "outputs", outputs);
     for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(outputs); i++) {
         PyObject *columns = columns_of(PyList_GET_ITEM(outputs, i), leaves, counts, spec);
         ok = columns && PyList_SetItem(outputs, i, columns) == 0;
@@ -286,7 +286,7 @@ static PyObject *func_jacfwd(PyObject *module, PyObject *all)
     if (!PyArg_ParseTuple(all, "OOpOO!", &function, &argnums, &has_aux, &randomness, &PyTuple_Type, &args))
         return NULL;
     PyObject *by = face_chosen_arguments(args, argnums), *leaves = PyList_New(0), *spec = by && leaves ? face_tree_flatten(by, NULL, leaves) : NULL;
-    PyObject *counts = spec ? element_counts(leaves, &total) : NULL, *basis = counts ? unit_vectors(leaves, counts, total) : NULL;
+    PyObject *counts = spec && face_all_real("jacfwd", "inputs", leaves) ? element_counts(leaves, &total) : NULL, *basis = counts ? unit_vectors(leaves, counts, total) : NULL;
     PyObject *state = basis ? Py_BuildValue("(OOOOO)", function, args, argnums, has_aux ? Py_True : Py_False, spec) : NULL;
     PyObject *push = state ? PyCFunction_New(push_methods, state) : NULL;
     if (push)

@@ -31,23 +31,25 @@ static PyObject *apply_of(PyObject *cls, PyObject *args)
 
 /* ---- vmap ---- */
 
-/* The arguments without their wrappers, and (0 or None) for each; *any: some were wrapped. */
+/* The arguments, trees of them too, without their wrappers, and (0 or None) for each leaf; *any: some were wrapped. */
 static PyObject *unwrapped(tp_vmap_level *l, PyObject *args, PyObject **dims, bool *any)
 {
-    PyObject *out = PyTuple_New(PyTuple_GET_SIZE(args));
-    *dims = PyTuple_New(PyTuple_GET_SIZE(args));
-    for (Py_ssize_t i = 0; out && *dims && i < PyTuple_GET_SIZE(args); i++) {
-        PyObject *o = PyTuple_GET_ITEM(args, i), *inner = Py_NewRef(o);
+    PyObject *leaves = PyList_New(0), *spec = leaves ? face_tree_flatten(args, NULL, leaves) : NULL, *out = NULL;
+    PyObject *at = spec ? PyList_New(PyList_GET_SIZE(leaves)) : NULL;
+    bool ok = at;
+    for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(leaves); i++) {
+        PyObject *o = PyList_GET_ITEM(leaves, i);
         bool wrapped = face_is_tensor(o) && tp_vmap_level_has(l, face_tensor(o));
-        if (wrapped)
-            Py_SETREF(inner, face_wrap_or_raise(tp_vmap_level_unwrap(l, face_tensor(o), 0)));
+        PyObject *inner = wrapped ? face_wrap_or_raise(tp_vmap_level_unwrap(l, face_tensor(o), 0)) : NULL;
         *any |= wrapped;
-        PyTuple_SET_ITEM(*dims, i, wrapped ? PyLong_FromLong(0) : Py_NewRef(Py_None));
-        if (inner)
-            PyTuple_SET_ITEM(out, i, inner);
-        else
-            Py_CLEAR(out);
+        PyList_SET_ITEM(at, i, wrapped ? PyLong_FromLong(0) : Py_NewRef(Py_None));
+        ok = !wrapped || (inner && PyList_SetItem(leaves, i, inner) == 0);
     }
+    if (ok && (out = face_tree_unflatten(spec, leaves)) && !(*dims = face_tree_unflatten(spec, at)))
+        Py_CLEAR(out);
+    Py_XDECREF(leaves);
+    Py_XDECREF(spec);
+    Py_XDECREF(at);
     return out;
 }
 
@@ -57,7 +59,12 @@ static PyObject *wrapped(tp_vmap_level *l, PyObject *given, PyObject *out_dims)
     PyObject *leaves = PyList_New(0), *spec = leaves ? face_tree_flatten(given, NULL, leaves) : NULL, *dims = NULL, *out = NULL;
     bool ok = spec && (dims = face_tree_broadcast(spec, out_dims, NULL));
     if (dims == Py_None) {
-        PyErr_Format(PyExc_RuntimeError, "The vmap staticmethod returned out_dims=%S, which do not have the structure of its output", out_dims);
+        PyObject *ignored = PyList_New(0), *form = ignored ? face_tree_flatten(out_dims, NULL, ignored) : NULL;
+        if (form)
+            PyErr_Format(PyExc_RuntimeError, "The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple. Expected out_dims=%S to "
+                         "be compatible with the structure of `output`. out_dims has structure %S but output has structure %S. " SEE, out_dims, form, spec);
+        Py_XDECREF(ignored);
+        Py_XDECREF(form);
         ok = false;
     }
     for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(leaves); i++) {
@@ -89,8 +96,11 @@ PyObject *face_vmap_info(tp_sym size, tp_randomness randomness)
 static bool split_answer(PyObject *given, PyObject **out, PyObject **dims)
 {
     if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != 2) {
-        PyErr_Format(PyExc_RuntimeError, "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with "
-                     "the output, got %R", (PyObject *)Py_TYPE(given));
+        const char *wanted = "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with the output.";
+        if (PyTuple_Check(given))
+            PyErr_Format(PyExc_RuntimeError, "%s Got %zd returns instead", wanted, PyTuple_GET_SIZE(given));
+        else
+            PyErr_Format(PyExc_RuntimeError, "%s Got a %R instead", wanted, (PyObject *)Py_TYPE(given));
         return false;
     }
     *out = PyTuple_GET_ITEM(given, 0);
@@ -140,25 +150,23 @@ static bool has_own_rule(PyObject *cls)
 
 static PyObject *apply_in_vmap(tp_vmap_level *l, PyObject *cls, PyObject *args)
 {
-    PyObject *dims, *out = NULL, *generate = PyObject_GetAttrString(cls, "generate_vmap_rule");
+    PyObject *dims = NULL, *out = NULL, *generate = PyObject_GetAttrString(cls, "generate_vmap_rule");
     bool any = false;
     const char *name = ((PyTypeObject *)cls)->tp_name;
     PyObject *inner = generate ? unwrapped(l, args, &dims, &any) : NULL;
     if (!generate)
         return NULL;
     bool generated = PyObject_IsTrue(generate) > 0, own = has_own_rule(cls);
-    if (inner && !any)
-        out = apply_of(cls, inner);
-    else if (inner && generated && own)
+    if (inner && generated && own)
         PyErr_Format(PyExc_RuntimeError, "You tried to vmap over %s, but it has both generate_vmap_rule=True and an overridden vmap staticmethod. Please set "
                      "generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity. " SEE, name);
-    else if (inner && generated)
-        out = by_generated(l, cls, inner, dims);
-    else if (inner && own)
-        out = by_staticmethod(l, cls, inner, dims);
-    else if (inner)
+    else if (inner && !generated && !own)
         PyErr_Format(PyExc_RuntimeError, "You tried to vmap over %s, but it does not have vmap support. Please override and implement the vmap staticmethod or "
                      "set generate_vmap_rule=True. " SEE, name);
+    else if (inner && !any)
+        out = apply_of(cls, inner);
+    else if (inner)
+        out = generated ? by_generated(l, cls, inner, dims) : by_staticmethod(l, cls, inner, dims);
     Py_DECREF(generate);
     Py_XDECREF(inner);
     Py_XDECREF(dims);
@@ -166,23 +174,21 @@ static PyObject *apply_in_vmap(tp_vmap_level *l, PyObject *cls, PyObject *args)
 }
 
 /* ---- grad ---- */
-static PyObject *map_leaf(PyObject *o, tp_grad_level *l, bool wrap)
+static PyObject *map_tree(PyObject *tree, tp_grad_level *l, bool wrap)
 {
-    if (!face_is_tensor(o))
-        return Py_NewRef(o);
-    return face_wrap_or_raise(wrap ? tp_grad_level_wrap(l, face_tensor(o)) : tp_grad_level_unwrap(l, face_tensor(o)));
-}
-
-static PyObject *map_tuple(PyObject *tuple, tp_grad_level *l, bool wrap)
-{
-    PyObject *out = PyTuple_New(PyTuple_GET_SIZE(tuple));
-    for (Py_ssize_t i = 0; out && i < PyTuple_GET_SIZE(tuple); i++) {
-        PyObject *item = map_leaf(PyTuple_GET_ITEM(tuple, i), l, wrap);
-        if (item)
-            PyTuple_SET_ITEM(out, i, item);
-        else
-            Py_CLEAR(out);
+    PyObject *leaves = PyList_New(0), *spec = leaves ? face_tree_flatten(tree, NULL, leaves) : NULL, *out = NULL;
+    bool ok = spec;
+    for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(leaves); i++) {
+        PyObject *o = PyList_GET_ITEM(leaves, i), *mapped;
+        if (!face_is_tensor(o))
+            continue;
+        mapped = face_wrap_or_raise(wrap ? tp_grad_level_wrap(l, face_tensor(o)) : tp_grad_level_unwrap(l, face_tensor(o)));
+        ok = mapped && PyList_SetItem(leaves, i, mapped) == 0;
     }
+    if (ok)
+        out = face_tree_unflatten(spec, leaves);
+    Py_XDECREF(leaves);
+    Py_XDECREF(spec);
     return out;
 }
 
@@ -190,11 +196,11 @@ PyObject *face_function_forward_outside(PyObject *cls, PyObject *args)
 {
     tp_grad_level *l = tp_grad_level_at(tp_self.transforms);
     bool mode = tp_self.grad_mode;
-    PyObject *inner = map_tuple(args, l, false);
+    PyObject *inner = map_tree(args, l, false);
     tp_self.grad_mode = ((tp_level *)(void *)tp_self.transforms)->outer_mode;
     PyObject *given = inner ? apply_of(cls, inner) : NULL;
     tp_self.grad_mode = mode;
-    PyObject *out = !given ? NULL : PyTuple_Check(given) ? map_tuple(given, l, true) : map_leaf(given, l, true);
+    PyObject *out = given ? map_tree(given, l, true) : NULL;
     Py_XDECREF(inner);
     Py_XDECREF(given);
     return out;

@@ -2,6 +2,8 @@
  *
  * Modes are asked first, innermost first, each with itself off the stack; then the arguments whose class overrides
  * functions, subclasses before their bases. The first answer that is not NotImplemented is the result. */
+#include <string.h>
+
 #include "python/face.h"
 
 /* ---- modes of this thread ---- */
@@ -89,10 +91,15 @@ bool face_class_update(PyTypeObject *type)
     if (face.tensor && type != face.tensor) {
         PyObject *function = _PyType_Lookup(type, face.name_function);
         PyObject *dispatch = _PyType_Lookup(type, face.name_dispatch);
-        if (function && function != face.function_disabled)
-            overrides |= OVERRIDES_FUNCTION;
         if (dispatch && dispatch != face.dispatch_disabled && dispatch != Py_None)
             overrides |= OVERRIDES_DISPATCH;
+        if ((overrides & OVERRIDES_DISPATCH) && function == _PyType_Lookup(face.tensor, face.name_function)) {
+            function = face.function_disabled;      /* a class that sees ops makes its results itself: none are converted afterwards */
+            if (PyType_Type.tp_setattro((PyObject *)type, face.name_function, function) < 0)
+                return false;
+        }
+        if (function && function != face.function_disabled)
+            overrides |= OVERRIDES_FUNCTION;
     }
     ((tensor_class *)type)->overrides = overrides;
     return update_subclasses(type);
@@ -174,26 +181,68 @@ static PyObject *types_of(PyObject *const *overloaded, int count)
     return types;
 }
 
-static PyObject *nobody_error(PyObject *callable, PyObject *types)
+static PyObject *attribute_text(PyObject *o, const char *name)         /* NULL: it has none; no exception */
 {
-    PyObject *list = PySequence_List(types), *name = PyObject_GetAttrString(callable, "__name__");
+    PyObject *text = PyObject_GetAttrString(o, name);
+    if (!text || !PyUnicode_Check(text))
+        Py_CLEAR(text);
+    PyErr_Clear();
+    return text;
+}
+
+/* torch.sin, torch.Tensor.add, torch.Tensor.shape.__get__, torch.linalg.linalg_inv: what errors call a function of ours. */
+static PyObject *public_name(PyObject *callable)
+{
+    PyObject *name = attribute_text(callable, "__name__"), *module = attribute_text(callable, "__module__"), *out = NULL;
+    PyObject *self = PyObject_GetAttrString(callable, "__self__"), *owner = self ? attribute_text(self, "__name__") : NULL;
+    PyErr_Clear();
+    bool accessor = name && (PyUnicode_CompareWithASCIIString(name, "__get__") == 0 || PyUnicode_CompareWithASCIIString(name, "__set__") == 0);
+    const char *place = module ? PyUnicode_AsUTF8(module) : NULL, *inside = place ? strstr(place, "._C._") : NULL;
     if (!name)
-        PyErr_Clear();
-    if (list)
-        PyErr_Format(PyExc_TypeError, "no implementation found for '%s.%S' on types that implement __torch_function__: %R",
-                     face.package, name ? name : callable, list);
+        out = PyObject_Str(callable);
+    else if (accessor && owner)
+        out = PyUnicode_FromFormat("%s.Tensor.%U.%U", face.package, owner, name);
+    else if (PyObject_HasAttrString(callable, "__objclass__"))
+        out = PyUnicode_FromFormat("%s.Tensor.%U", face.package, name);
+    else if (inside)
+        out = PyUnicode_FromFormat("%s.%s.%U", face.package, inside + 5, name);
+    else
+        out = PyUnicode_FromFormat("%s.%U", PyCFunction_Check(callable) || !place ? face.package : place, name);
+    Py_XDECREF(name);
+    Py_XDECREF(module);
+    Py_XDECREF(self);
+    Py_XDECREF(owner);
+    return out;
+}
+
+/* Functions written in Python say it shorter. */
+static PyObject *nobody_error(PyObject *callable, PyObject *types, PyObject *mode, bool python)
+{
+    PyObject *list = PySequence_List(types), *name = public_name(callable);
+    PyObject *who = mode ? PyUnicode_FromFormat("  - mode object %R\n", mode) : PyUnicode_FromString("");
+    for (Py_ssize_t i = 0; who && i < PyTuple_GET_SIZE(types); i++)
+        PyUnicode_AppendAndDel(&who, PyUnicode_FromFormat("  - tensor subclass %R\n", PyTuple_GET_ITEM(types, i)));
+    if (list && name && python)
+        PyErr_Format(PyExc_TypeError, "no implementation found for '%U' on types that implement __torch_function__: %R", name, list);
+    else if (list && name && who)
+        PyErr_Format(PyExc_TypeError, "Multiple dispatch failed for '%U'; all __torch_function__ handlers returned NotImplemented:\n\n%U\n"
+                     "For more information, try re-running with TORCH_LOGS=not_implemented", name, who);
     Py_XDECREF(list);
     Py_XDECREF(name);
+    Py_XDECREF(who);
     return NULL;
 }
 
-PyObject *face_call_override(PyObject *callable, PyObject *const *overloaded, int count, PyObject *args, PyObject *kwargs)
+static PyObject *call_override(PyObject *callable, PyObject *const *overloaded, int count, PyObject *args, PyObject *kwargs, bool python)
 {
     PyObject *types = types_of(overloaded, count), *result = NULL;
     if (!types)
         return NULL;
+    PyObject *mode = NULL;
     bool answered = false;
     if (face_function_mode_active()) {
+        PyObject *stack = ((face_modes *)tp_self.modes)->function;
+        mode = Py_NewRef(PyList_GET_ITEM(stack, PyList_GET_SIZE(stack) - 1));
         result = ask_mode(callable, types, args, kwargs);
         answered = result != Py_NotImplemented;
     }
@@ -204,10 +253,16 @@ PyObject *face_call_override(PyObject *callable, PyObject *const *overloaded, in
     }
     if (!answered) {
         Py_XDECREF(result);
-        result = nobody_error(callable, types);
+        result = nobody_error(callable, types, mode, python);
     }
+    Py_XDECREF(mode);
     Py_DECREF(types);
     return result;
+}
+
+PyObject *face_call_override(PyObject *callable, PyObject *const *overloaded, int count, PyObject *args, PyObject *kwargs)
+{
+    return call_override(callable, overloaded, count, args, kwargs, false);
 }
 
 PyObject *face_override_method(PyObject *self, const char *name, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
@@ -308,7 +363,7 @@ static PyObject *handle_function(PyObject *self, PyObject *args, PyObject *kwarg
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(relevant); i++)
             if (face_has_function(PySequence_Fast_ITEMS(relevant)[i]))
                 face_note_overloaded(&f, PySequence_Fast_ITEMS(relevant)[i]);
-        result = face_call_override(PyTuple_GET_ITEM(args, 0), f.overloaded, f.overloaded_count, rest, keywords);
+        result = call_override(PyTuple_GET_ITEM(args, 0), f.overloaded, f.overloaded_count, rest, keywords, PyFunction_Check(PyTuple_GET_ITEM(args, 0)));
     }
     Py_XDECREF(relevant);
     Py_XDECREF(rest);

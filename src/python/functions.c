@@ -76,8 +76,8 @@ static PyObject *make_tensor(PyObject *module, PyObject *args, PyObject *kwargs)
     (void)module;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOO:tensor", names, &data, &dtype, &device, &pin, &wants, &dim_names))
         return NULL;
-    if (face_function_mode_active() || (face_is_tensor(data) && face_overridden(data)))
-        return overridden_function("tensor", data, args, kwargs);
+    if (face_function_mode_active())           /* the class of the data has no say: this copies */
+        return overridden_function("tensor", NULL, args, kwargs);
     if (face_is_tensor(data) &&
         PyErr_WarnEx(PyExc_UserWarning, "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", 1) < 0)
         return NULL;
@@ -432,6 +432,7 @@ static PyMethodDef functions[] = {
     { "_broadcast_shapes", KEYWORDS(broadcast_shapes), METH_FASTCALL, NULL },
     { "_tensor_of_storage", tensor_of_storage, METH_VARARGS, NULL },
     { "_copy_with_storage", copy_with_storage, METH_VARARGS, NULL },
+    { "_share_storage", face_share_storage, METH_VARARGS, NULL },
     { "_detach_in_place", detach_in_place, METH_O, NULL },
     { "_bump_version", bump_version, METH_O, NULL },
     { "_set_grad_enabled", set_grad_mode, METH_O, NULL },

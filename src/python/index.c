@@ -543,7 +543,7 @@ int face_index_set(PyObject *self, PyObject *key, PyObject *value)
         PyErr_SetString(PyExc_TypeError, "Tensor does not support deleting items");
         return -1;
     }
-    bool foreign = face_is_tensor(value) && (face_overrides(value) & OVERRIDES_FUNCTION) && face_function_subclass_on();
+    bool foreign = face_has_function(value) && face_function_subclass_on();
     if (TP_UNLIKELY(foreign || key_overridden(self, key))) {
         PyObject *done = face_override_method(self, "__setitem__", (PyObject *[]){ key, value }, 2, NULL);
         Py_XDECREF(done);

@@ -105,6 +105,10 @@ static bool call_kernel(const tp_op *op, PyObject *kernel, const tp_value *arg, 
     Py_XINCREF(kernel);
     if (args)
         given = PyObject_Call(kernel, args, kwargs);
+    if (given && op->result_count == 0 && given != Py_None) {
+        PyErr_Format(PyExc_RuntimeError, "Expected PythonKernelHolder for %s::%s to return None but it returned something else instead.", op->space, op->name);
+        Py_CLEAR(given);
+    }
     bool ok = given && face_unbox_results(op, given, result) && (!(op->flags & TP_OP_UNALIASED) || check_fresh(op, kernel, arg, result));
     Py_XDECREF(args);
     Py_XDECREF(kwargs);
@@ -152,22 +156,27 @@ static bool run_autograd(const tp_op *op, const tp_value *arg, tp_value *result)
     return ok;
 }
 
-/* ---- below autograd: `with torch._C._AutoDispatchBelowAutograd():` ---- */
+/* ---- layers off: `with torch._C._AutoDispatchBelowAutograd():`, _DisableTorchDispatch, which shuts
+ * Python's classes and modes, and _RestorePythonTLSSnapshot, which opens inside a handler what was shut for it ---- */
 typedef struct below_object {
     PyObject_HEAD
     uint32_t allowed;           /* as it was */
     bool     entered;
 } below_object;
 
-static PyObject *below_enter(PyObject *self, PyObject *unused)
+static PyObject *enter_with(PyObject *self, uint32_t allowed)
 {
     below_object *o = (below_object *)self;
-    (void)unused;
     o->allowed = tp_self.allowed;
     o->entered = true;
-    tp_self.allowed &= TP_LAYER_BIT(TP_LAYER_GRAD) - 1;
+    tp_self.allowed = allowed;
     return Py_NewRef(self);
 }
+
+#define ENTER(name, allowed) static PyObject *name(PyObject *self, PyObject *unused) { (void)unused; return enter_with(self, allowed); }
+ENTER(below_enter, tp_self.allowed & (TP_LAYER_BIT(TP_LAYER_GRAD) - 1))
+ENTER(plain_enter, tp_self.allowed & ~TP_LAYER_BIT(TP_LAYER_DISPATCH))
+ENTER(anew_enter, TP_ALL_LAYERS)
 
 static PyObject *below_exit(PyObject *self, PyObject *unused)
 {
@@ -185,6 +194,20 @@ static PyMethodDef below_methods[] = {
     { 0 },
 };
 static PyType_Slot below_slots[] = { { Py_tp_methods, below_methods }, { 0, NULL } };
+static PyMethodDef plain_methods[] = {
+    { "__enter__", plain_enter, METH_NOARGS, NULL },
+    { "__exit__", below_exit, METH_VARARGS, NULL },
+    { 0 },
+};
+static PyType_Slot plain_slots[] = { { Py_tp_methods, plain_methods }, { 0, NULL } };
+static PyType_Spec plain_spec = { "taper._C._DisableTorchDispatch", sizeof(below_object), 0, Py_TPFLAGS_DEFAULT, plain_slots };
+static PyMethodDef anew_methods[] = {
+    { "__enter__", anew_enter, METH_NOARGS, NULL },
+    { "__exit__", below_exit, METH_VARARGS, NULL },
+    { 0 },
+};
+static PyType_Slot anew_slots[] = { { Py_tp_methods, anew_methods }, { 0, NULL } };
+static PyType_Spec anew_spec = { "taper._C._RestorePythonTLSSnapshot", sizeof(below_object), 0, Py_TPFLAGS_DEFAULT, anew_slots };
 static PyType_Spec below_spec = { "taper._C._AutoDispatchBelowAutograd", sizeof(below_object), 0, Py_TPFLAGS_DEFAULT, below_slots };
 
 /* ---- batching ---- */
@@ -331,8 +354,12 @@ static PyMethodDef functions[] = {
 
 bool face_library_init(PyObject *module)
 {
-    PyObject *below = PyType_FromSpec(&below_spec);
-    bool ok = below && PyModule_AddObjectRef(module, "_AutoDispatchBelowAutograd", below) == 0;
-    Py_XDECREF(below);
+    static PyType_Spec *const guards[] = { &below_spec, &plain_spec, &anew_spec };
+    bool ok = true;
+    for (size_t i = 0; ok && i < TP_COUNT(guards); i++) {
+        PyObject *type = PyType_FromSpec(guards[i]);
+        ok = type && PyModule_AddObjectRef(module, strrchr(guards[i]->name, '.') + 1, type) == 0;
+        Py_XDECREF(type);
+    }
     return ok && PyModule_AddFunctions(module, functions) == 0;
 }

@@ -371,7 +371,8 @@ PyObject *face_to_list(const tp_tensor *t)
     if (tp_is_fake(t))
         return fake_list(t);
     if ((t->keys & TP_ALL_LAYERS & ~TP_LAYER_BIT(TP_LAYER_GRAD)) && t->storage->kind == TP_MEMORY_NONE)
-        return PyErr_Format(PyExc_RuntimeError, ".tolist() is not supported for tensor subclasses.");
+        return PyErr_Format(PyExc_RuntimeError, ".tolist() is not supported for tensor subclasses%s%s", t->wrapper ? ", got " : ".",
+                            t->wrapper ? Py_TYPE((PyObject *)t->wrapper)->tp_name : "");
     return readable(t, "tolist") ? list_from(t, 0, tp_tensor_data(t)) : NULL;
 }
 

@@ -286,7 +286,7 @@ static PyObject *number_first(slot_op slot, PyObject *number, PyObject *tensor)
         return face_unimplemented(slot_names[slot]);
     if (slot == SLOT_POW)
         return face_call_set((op_set *)function, NULL, (PyObject *[]){ number, tensor }, 2, NULL);
-    PyObject *first = face_is_tensor(number) ? Py_NewRef(number) : number_tensor(number);
+    PyObject *first = face_is_tensor(number) || face_has_function(number) ? Py_NewRef(number) : number_tensor(number);
     PyObject *result = first ? face_call_set((op_set *)function, NULL, (PyObject *[]){ first, tensor }, 2, NULL) : NULL;
     Py_XDECREF(first);
     return result;
@@ -308,10 +308,17 @@ static PyObject *shift_by(slot_op slot, PyObject *tensor, PyObject *number)
     return result;
 }
 
-static PyObject *binary(slot_op slot, PyObject *a, PyObject *b)
+/* Where nobody had an implementation the other operand's class may have one, and Python says what it says. */
+static PyObject *or_not(PyObject *result, PyObject *a, PyObject *b)
 {
-    if (!is_operand(a) || !is_operand(b))
-        Py_RETURN_NOTIMPLEMENTED;
+    if (result || !PyErr_ExceptionMatches(PyExc_TypeError) || !(face_has_function(a) || (b && face_has_function(b)) || tp_self.modes))
+        return result;
+    PyErr_Clear();
+    Py_RETURN_NOTIMPLEMENTED;
+}
+
+static PyObject *operate(slot_op slot, PyObject *a, PyObject *b)
+{
     if (face_is_tensor(a))
         return (slot == SLOT_LSHIFT || slot == SLOT_RSHIFT) && PyLong_Check(b) ? shift_by(slot, a, b) : call_slot(slot, a, b);
     switch (slot) {
@@ -321,6 +328,13 @@ static PyObject *binary(slot_op slot, PyObject *a, PyObject *b)
     case SLOT_DIV: return reverse_divide(a, b);
     default: return number_first(slot, a, b);
     }
+}
+
+static PyObject *binary(slot_op slot, PyObject *a, PyObject *b)
+{
+    if (!is_operand(a) || !is_operand(b))
+        Py_RETURN_NOTIMPLEMENTED;
+    return or_not(operate(slot, a, b), a, b);
 }
 
 #define BINARY(name, slot)                                              \
@@ -348,6 +362,15 @@ PLAIN_BINARY(number_xor, SLOT_XOR)
 PLAIN_BINARY(number_lshift, SLOT_LSHIFT)
 PLAIN_BINARY(number_rshift, SLOT_RSHIFT)
 
+/* += and *= are asked again as operators of sequences, where NotImplemented would be a result. */
+static PyObject *or_refused(slot_op slot, PyObject *result, PyObject *a, PyObject *b)
+{
+    if (result != Py_NotImplemented || (slot != SLOT_IADD && slot != SLOT_IMUL))
+        return result;
+    Py_DECREF(result);
+    return PyErr_Format(PyExc_TypeError, "unsupported operand type(s) for %s: '%s' and '%s'", slot == SLOT_IADD ? "+=" : "*=", Py_TYPE(a)->tp_name, Py_TYPE(b)->tp_name);
+}
+
 #define INPLACE(name, slot)                                             \
     static PyObject *name(PyObject *a, PyObject *b)                     \
     {                                                                   \
@@ -356,7 +379,7 @@ PLAIN_BINARY(number_rshift, SLOT_RSHIFT)
             return quick;                                               \
         if (!is_operand(b))                                             \
             Py_RETURN_NOTIMPLEMENTED;                                   \
-        return call_slot(slot, a, b);                                   \
+        return or_refused(slot, or_not(call_slot(slot, a, b), a, b), a, b); \
     }
 INPLACE(inplace_add, SLOT_IADD)
 INPLACE(inplace_sub, SLOT_ISUB)
@@ -495,12 +518,18 @@ static PyObject *compare(PyObject *a, PyObject *b, int op)
     };
     if (!is_operand(b))
         Py_RETURN_NOTIMPLEMENTED;
-    return call_slot(slots[op], a, b);
+    return or_not(call_slot(slots[op], a, b), a, b);
 }
 
 static Py_ssize_t length(PyObject *self)
 {
     tp_tensor *t = face_tensor(self);
+    if (TP_UNLIKELY(face_overridden(self))) {
+        PyObject *answer = face_override_method(self, "__len__", NULL, 0, NULL);
+        Py_ssize_t count = answer ? PyNumber_AsSsize_t(answer, PyExc_OverflowError) : -1;
+        Py_XDECREF(answer);
+        return count;
+    }
     if (t->ndim == 0) {
         PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
         return -1;

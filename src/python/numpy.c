@@ -232,7 +232,7 @@ static PyObject *array_of(PyObject *tensor)
 static PyObject *plain_array(PyObject *tensor, bool force)
 {
     tp_tensor *t = face_tensor(tensor);
-    if (tp_is_fake(t))
+    if (tp_is_fake(t) || (t->keys & TP_LAYER_BIT(TP_LAYER_DISPATCH)))
         return PyErr_Format(PyExc_RuntimeError, ".numpy() is not supported for tensor subclasses.");
     if (t->storage->kind == TP_MEMORY_NONE && t->numel)
         return PyErr_Format(PyExc_TypeError, "can't convert %s device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.",

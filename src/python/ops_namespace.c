@@ -116,7 +116,14 @@ static PyObject *schema_error(const signature *s, PyObject *const *args, Py_ssiz
     face_frame_fini(&f);
     if (PyErr_Occurred())
         return NULL;
-    return declared_error(op, PyUnicode_FromFormat("Unknown keyword argument for operator '%s::%s'. Schema: ", op->space, op->name));
+    PyObject *unknown = NULL;
+    for (Py_ssize_t k = 0; kwnames && !unknown && k < PyTuple_GET_SIZE(kwnames); k++) {
+        unknown = PyTuple_GET_ITEM(kwnames, k);
+        for (int p = 0; unknown && p < s->count; p++)
+            if (PyUnicode_CompareWithASCIIString(unknown, op->arg[s->order[p]].name) == 0)
+                unknown = NULL;
+    }
+    return declared_error(op, PyUnicode_FromFormat("Unknown keyword argument '%S' for operator '%s::%s'. Schema: ", unknown ? unknown : Py_None, op->space, op->name));
 }
 
 /* ---- calling ---- */

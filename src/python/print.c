@@ -98,7 +98,7 @@ static const char *prefix_of(PyObject *self)
 {
     if (tp_is_fake(face_tensor(self)))
         return "FakeTensor(";
-    return face_is_fast(self) || (face_overrides(self) & OVERRIDES_FUNCTION) == 0 ? "tensor(" : NULL;
+    return Py_IS_TYPE(self, face.tensor) || Py_IS_TYPE(self, face.parameter) ? "tensor(" : NULL;
 }
 
 /* A wrapper of a level shows what it stands for, four columns further in. */
@@ -117,6 +117,15 @@ static PyObject *wrapper_repr(tp_tensor *t, tp_level *level, int number)
     Py_XDECREF(gap);
     Py_XDECREF(body);
     return out;
+}
+
+/* A tensor of another class that was made a parameter says so around its own text, which is taken. */
+static PyObject *as_parameter(PyObject *self, PyObject *text)
+{
+    PyObject *dict = ((tensor_object *)self)->dict, *mark = dict ? PyDict_GetItemString(dict, "_is_param") : NULL;
+    if (mark == Py_True)
+        Py_SETREF(text, PyUnicode_FromFormat("Parameter(%U)", text));
+    return text;
 }
 
 PyObject *face_tensor_repr(PyObject *self)
@@ -154,7 +163,7 @@ PyObject *face_tensor_repr(PyObject *self)
     PyObject *text = out.failed ? PyErr_NoMemory() : PyUnicode_FromStringAndSize(tp_text_read(&out), (Py_ssize_t)out.length);
     tp_text_fini(&out);
     Py_XDECREF(tangent);
-    return text;
+    return prefix == named && text ? as_parameter(self, text) : text;
 }
 
 /* ---- options ---- */

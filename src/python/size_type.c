@@ -123,10 +123,9 @@ static PyObject *size_repr(PyObject *self)
     return text;
 }
 
-/* Takes a tuple, gives a Size. */
-static PyObject *as_size(PyObject *tuple)
+PyObject *face_as_size(PyObject *tuple)
 {
-    if (!tuple || !PyTuple_CheckExact(tuple))
+    if (!tuple || (!PyTuple_CheckExact(tuple) && !PyList_CheckExact(tuple)))
         return tuple;
     PyObject *made = PyObject_CallOneArg((PyObject *)face.size, tuple);
     Py_DECREF(tuple);
@@ -137,7 +136,7 @@ static PyObject *size_concat(PyObject *self, PyObject *other)
 {
     if (!PyTuple_Check(other))
         return PyErr_Format(PyExc_TypeError, "can only concatenate tuple (not %s) to %s.Size", Py_TYPE(other)->tp_name, face.package);
-    return as_size(PyTuple_Type.tp_as_sequence->sq_concat(self, other));
+    return face_as_size(PyTuple_Type.tp_as_sequence->sq_concat(self, other));
 }
 
 /* tuple + Size is a Size too. */
@@ -145,19 +144,19 @@ static PyObject *size_add(PyObject *a, PyObject *b)
 {
     if (!PyTuple_Check(a) || !PyTuple_Check(b))
         Py_RETURN_NOTIMPLEMENTED;
-    return as_size(PyTuple_Type.tp_as_sequence->sq_concat(a, b));
+    return face_as_size(PyTuple_Type.tp_as_sequence->sq_concat(a, b));
 }
 
 static PyObject *size_repeat(PyObject *self, Py_ssize_t n)
 {
     PyObject *made = PyTuple_Type.tp_as_sequence->sq_repeat(self, n);
-    return as_size(made);
+    return face_as_size(made);
 }
 
 static PyObject *size_subscript(PyObject *self, PyObject *key)
 {
     PyObject *item = PyTuple_Type.tp_as_mapping->mp_subscript(self, key);
-    return PySlice_Check(key) ? as_size(item) : item;
+    return PySlice_Check(key) ? face_as_size(item) : item;
 }
 
 static PyObject *size_numel(PyObject *self, PyObject *unused)

@@ -31,12 +31,18 @@
     static int write_##name(PyObject *self TP_UNUSED, tp_tensor *t TP_UNUSED, PyObject *value)
 
 /* ---- geometry and type ---- */
-ATTRIBUTE(shape) { return TP_UNLIKELY(face_is_traced()) ? face_jit_sizes(t) : face_size_of(t); }
+ATTRIBUTE(shape)
+{
+    PyObject *answer = Py_None;
+    if (TP_UNLIKELY(t->keys & TP_KEY_ASKS_SIZES) && (answer = face_ask_class(self, "aten", "sym_size")) != Py_None)
+        return answer ? face_as_size(answer) : NULL;
+    return TP_UNLIKELY(face_is_traced()) ? face_jit_sizes(t) : face_size_of(t);
+}
 ATTRIBUTE(_has_symbolic_sizes_strides) { return PyBool_FromLong((t->keys & TP_KEY_SYMBOLIC) != 0); }
-ATTRIBUTE(ndim) { return PyLong_FromLong(t->ndim); }
+ATTRIBUTE(ndim) { ASK_CLASS(SIZES, "aten", "dim") return PyLong_FromLong(t->ndim); }
 ATTRIBUTE(dtype) { return face_dtype((tp_dtype)t->dtype); }
-ATTRIBUTE(device) { return face_device(t->device); }
-ATTRIBUTE(layout) { return Py_NewRef(face.layouts[LAYOUT_STRIDED]); }
+ATTRIBUTE(device) { ASK_CLASS(DEVICE, "prim", "device") return face_device(t->device); }
+ATTRIBUTE(layout) { ASK_CLASS(LAYOUT, "prim", "layout") return Py_NewRef(face.layouts[LAYOUT_STRIDED]); }
 ATTRIBUTE(fake_mode)
 {
     PyObject *mode = face_fake_mode(t);
@@ -258,6 +264,11 @@ ATTRIBUTE(data)
 {
     if (tp_is_batched(t))
         return PyErr_Format(PyExc_RuntimeError, "accessing `data` under vmap transform is not allowed");
+    if (t->keys & TP_LAYER_BIT(TP_LAYER_DISPATCH)) {        /* only the class can make another of its kind */
+        const tp_op *detach = tp_op_find("aten", "detach", "");
+        tp_value arg = tp_of_tensor(t), result;
+        return detach && tp_call(detach, &arg, &result) ? face_from_value(result) : face_raise();
+    }
     tp_tensor *plain = tp_data(t);
     return plain ? face_wrap(plain) : face_raise();
 }

@@ -5,6 +5,7 @@
 #include "ops/symbolic.h"
 #include "python/face.h"
 #include "trace/jvp_level.h"
+#include "trace/level.h"
 #include "trace/vmap_level.h"
 
 #define FAST(f) ((PyCFunction)(void (*)(void))(f))
@@ -42,7 +43,7 @@ static PyObject *refuse_arguments(const char *name, Py_ssize_t count, PyObject *
 
 
 /* The argument at `position` or called `name`; NULL when absent. */
-static PyObject *argument(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, Py_ssize_t position, const char *name)
+PyObject *face_argument(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, Py_ssize_t position, const char *name)
 {
     if (position >= 0 && position < count)
         return args[position];
@@ -118,14 +119,35 @@ static PyObject *count_elements(const tp_tensor *t)
     return face_sym(all);
 }
 
-METHOD(size) { return one_or_all("size", t, argument(args, count, kwnames, 0, "dim"), false); }
-METHOD(stride) { return one_or_all("stride", t, argument(args, count, kwnames, 0, "dim"), true); }
-BARE(dim) { return PyLong_FromLong(t->ndim); }
-BARE(ndimension) { return PyLong_FromLong(t->ndim); }
-BARE(numel) { return count_elements(t); }
-BARE(nelement) { return count_elements(t); }
+static PyObject *one_of(PyObject *all, PyObject *dim)       /* takes the answer of a class */
+{
+    PyObject *one = all && dim && dim != Py_None ? PyObject_GetItem(all, dim) : Py_XNewRef(all);
+    Py_XDECREF(all);
+    return one;
+}
+
+METHOD(size)
+{
+    PyObject *dim = face_argument(args, count, kwnames, 0, "dim"), *answer = Py_None;
+    if (TP_UNLIKELY(t->keys & TP_KEY_ASKS_SIZES) && (answer = face_ask_class(self, "aten", "sym_size")) != Py_None)
+        return one_of(answer && !(dim && dim != Py_None) ? face_as_size(answer) : answer, dim);
+    return one_or_all("size", t, dim, false);
+}
+
+METHOD(stride)
+{
+    PyObject *dim = face_argument(args, count, kwnames, 0, "dim"), *answer = Py_None;
+    if (TP_UNLIKELY(t->keys & TP_KEY_ASKS_STRIDES) && (answer = face_ask_class(self, "aten", "sym_stride")) != Py_None)
+        return one_of(answer, dim);
+    return one_or_all("stride", t, dim, true);
+}
+
+BARE(dim) { ASK_CLASS(SIZES, "aten", "dim") return PyLong_FromLong(t->ndim); }
+BARE(ndimension) { ASK_CLASS(SIZES, "aten", "dim") return PyLong_FromLong(t->ndim); }
+BARE(numel) { ASK_CLASS(SIZES, "aten", "sym_numel") return count_elements(t); }
+BARE(nelement) { ASK_CLASS(SIZES, "aten", "sym_numel") return count_elements(t); }
 BARE(element_size) { return PyLong_FromSize_t(tp_dtype_bytes((tp_dtype)t->dtype)); }
-BARE(storage_offset) { return face_sym(tp_tensor_sym_offset(t)); }
+BARE(storage_offset) { ASK_CLASS(SIZES, "aten", "sym_storage_offset") return face_sym(tp_tensor_sym_offset(t)); }
 BARE(data_ptr)
 {
     if (tp_is_batched(t))
@@ -147,7 +169,8 @@ METHOD(_is_zerotensor) { Py_RETURN_FALSE; }
 
 METHOD(is_contiguous)
 {
-    PyObject *format = argument(args, count, kwnames, 0, "memory_format");
+    ASK_CLASS(STRIDES, "aten", "is_contiguous")
+    PyObject *format = face_argument(args, count, kwnames, 0, "memory_format");
     int word = format && Py_IS_TYPE(format, face.format) ? ((word_object *)format)->word : TP_FORMAT_CONTIGUOUS;
     if (word == TP_FORMAT_PRESERVE)
         return PyErr_Format(PyExc_RuntimeError, "preserve memory format is unsupported by the contiguous operator");
@@ -158,7 +181,7 @@ METHOD(is_contiguous)
 
 METHOD(is_set_to)
 {
-    PyObject *other = argument(args, count, kwnames, 0, "tensor");
+    PyObject *other = face_argument(args, count, kwnames, 0, "tensor");
     if (!other || !face_is_tensor(other))
         return PyErr_Format(PyExc_TypeError, "is_set_to() needs a tensor");
     return PyBool_FromLong(tp_tensor_same_place(t, face_tensor(other)));
@@ -199,7 +222,7 @@ METHOD(__complex__)
 /* ---- other forms ---- */
 METHOD(numpy)
 {
-    PyObject *force = argument(args, count, kwnames, -1, "force");
+    PyObject *force = face_argument(args, count, kwnames, -1, "force");
     if (TP_UNLIKELY(face_is_traced()) && !face_jit_warn_conversion("a NumPy array"))
         return NULL;
     if (tp_is_batched(t))
@@ -207,11 +230,17 @@ METHOD(numpy)
     return face_to_array(self, force == Py_True);
 }
 
-METHOD(untyped_storage) { return face_storage(t->storage, t->device); }
+METHOD(untyped_storage)
+{
+    int number;
+    if (TP_UNLIKELY(t->keys & TP_LAYER_BIT(TP_LAYER_TRANSFORM)) && tp_level_of(t, &number))
+        return PyErr_Format(PyExc_NotImplementedError, "Cannot access storage of %s", tp_is_batched(t) ? "BatchedTensorImpl" : "TensorWrapper");
+    return face_storage(t->storage, t->device);
+}
 
 METHOD(requires_grad_)
 {
-    PyObject *on = argument(args, count, kwnames, 0, "requires_grad");
+    PyObject *on = face_argument(args, count, kwnames, 0, "requires_grad");
     if (on && !PyBool_Check(on)) {
         wrong_argument("requires_grad_", "requires_grad", 1, "bool", on);
         return NULL;
@@ -232,6 +261,10 @@ METHOD(requires_grad_)
 
 METHOD(retain_grad)
 {
+    if (tp_inside_transform())
+        return PyErr_Format(PyExc_RuntimeError, "You are attempting to call Tensor.retain_grad() inside of a function being transformed by a functorch transform. This "
+                            "is unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call retain_grad() outside "
+                            "of a function being transformed instead.");
     if (!tp_requires_grad(t))
         return PyErr_Format(PyExc_RuntimeError, "can't retain_grad on Tensor that has requires_grad=False");
     if (!tp_is_leaf(t) && !tp_retain_grad(t))
@@ -276,7 +309,7 @@ static PyObject *to_one_dtype(PyObject *self, const char *name, tp_dtype d, PyOb
 {
     if (TP_UNLIKELY(face_overridden(self)))
         return face_override_method(self, name, args, count, kwnames);
-    return converted(self, d, NULL, false, false, argument(args, count, kwnames, 0, "memory_format"));
+    return converted(self, d, NULL, false, false, face_argument(args, count, kwnames, 0, "memory_format"));
 }
 
 #define CAST(name, d)                                                                                          \
@@ -385,7 +418,7 @@ PyObject *face_parse_to(PyObject *self, PyObject *const *args, Py_ssize_t count,
 METHOD(cpu)
 {
     tp_device cpu = { TP_CPU, -1 };
-    return converted(self, TP_DTYPE_NONE, &cpu, false, false, argument(args, count, kwnames, 0, "memory_format"));
+    return converted(self, TP_DTYPE_NONE, &cpu, false, false, face_argument(args, count, kwnames, 0, "memory_format"));
 }
 
 METHOD(cuda)
@@ -396,7 +429,7 @@ METHOD(cuda)
 
 METHOD(type_as)
 {
-    PyObject *other = argument(args, count, kwnames, 0, "other");
+    PyObject *other = face_argument(args, count, kwnames, 0, "other");
     if (!other || !face_is_tensor(other))
         return PyErr_Format(PyExc_TypeError, "type_as(): argument 'other' (position 1) must be Tensor, not %s", other ? Py_TYPE(other)->tp_name : "nothing");
     return converted(self, (tp_dtype)face_tensor(other)->dtype, &face_tensor(other)->device, false, false, NULL);
@@ -405,7 +438,7 @@ METHOD(type_as)
 /* type() names the legacy class; type(dtype or name) converts. */
 METHOD(type)
 {
-    PyObject *wanted = argument(args, count, kwnames, 0, "dtype");
+    PyObject *wanted = face_argument(args, count, kwnames, 0, "dtype");
     if (!wanted || wanted == Py_None)
         return PyUnicode_FromFormat("%s.%s%s", face.package, t->device.type == TP_CUDA ? "cuda." : "", tp_dtypes[t->dtype].legacy);
     tp_dtype d = TP_DTYPE_NONE;
@@ -432,11 +465,12 @@ METHOD(type)
 }
 
 /* ---- subclasses ---- */
-METHOD(as_subclass)
+static PyObject *as_subclass(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)       /* how overriding ends: not overridden */
 {
-    PyObject *cls = argument(args, count, kwnames, 0, "cls");
-    if (!cls || !PyType_Check(cls) || !PyType_IsSubtype((PyTypeObject *)cls, face.tensor))
-        return PyErr_Format(PyExc_TypeError, "cls must be a type (got %s)", cls ? Py_TYPE(cls)->tp_name : "nothing");
+    tp_tensor *t = face_tensor(self);
+    PyObject *cls = face_argument(args, count, kwnames, 0, "cls");
+    if (!cls || !face_is_tensor_class(cls))
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "as_subclass() missing 1 required positional arguments: \"cls\"");
     const tp_op *alias = tp_op_find("aten", "alias", "");
     tp_value arg = tp_of_tensor(t), result;
     tp_tensor *seen = NULL;
@@ -450,77 +484,6 @@ METHOD(as_subclass)
     return face_wrap_as((PyTypeObject *)cls, seen);
 }
 
-static bool is_tensor_class(PyObject *cls)
-{
-    if (PyType_Check(cls) && PyType_IsSubtype((PyTypeObject *)cls, face.tensor))
-        return true;
-    PyErr_Format(PyExc_TypeError, "cls must be a type of tensor (got %s)", Py_TYPE(cls)->tp_name);
-    return false;
-}
-
-/* _make_subclass(cls, data, require_grad=False): the data of a tensor, without its history. */
-static PyObject *make_subclass(PyObject *unused, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
-{
-    (void)unused;
-    PyObject *cls = argument(args, count, kwnames, 0, "cls"), *data = argument(args, count, kwnames, 1, "data");
-    PyObject *wants = argument(args, count, kwnames, 2, "require_grad");
-    if (!cls || !data || !is_tensor_class(cls))
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "_make_subclass() needs a class and a tensor");
-    if (!face_is_tensor(data))
-        return PyErr_Format(PyExc_TypeError, "_make_subclass(): argument 'data' (position 2) must be Tensor, not %s", Py_TYPE(data)->tp_name);
-    if (wants && PyObject_IsTrue(wants) > 0 && !tp_dtype_is_inexact((tp_dtype)face_tensor(data)->dtype))
-        return PyErr_Format(PyExc_RuntimeError, "Only Tensors of floating point and complex dtype can require gradients");
-    tp_tensor *t = tp_tensor_alias(face_tensor(data));
-    if (!t)
-        return face_raise();
-    if (wants && PyObject_IsTrue(wants) > 0 && !tp_set_requires_grad(t, true)) {
-        tp_tensor_unref(t);
-        return face_raise();
-    }
-    return face_wrap_as((PyTypeObject *)cls, t);
-}
-
-/* _make_wrapper_subclass(cls, size, strides=None, storage_offset=None, memory_format=None, dtype=None, layout=, device=None,
- * pin_memory=, requires_grad=False, …): sizes without memory; __torch_dispatch__ does the work. */
-static bool read_sizes(PyObject *o, int64_t *out, int *ndim)
-{
-    PyObject *fast = PySequence_Fast(o, "sizes must be a sequence");
-    bool ok = fast && PySequence_Fast_GET_SIZE(fast) <= TP_MAX_DIMS;
-    *ndim = ok ? (int)PySequence_Fast_GET_SIZE(fast) : 0;
-    for (int i = 0; ok && i < *ndim; i++)
-        ok = face_read_int(PySequence_Fast_ITEMS(fast)[i], &out[i]);
-    Py_XDECREF(fast);
-    return ok;
-}
-
-static PyObject *make_wrapper_subclass(PyObject *unused, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)
-{
-    (void)unused;
-    PyObject *cls = argument(args, count, kwnames, 0, "cls"), *size = argument(args, count, kwnames, 1, "size");
-    PyObject *strides = argument(args, count, kwnames, 2, "strides"), *dtype = argument(args, count, kwnames, -1, "dtype");
-    PyObject *device = argument(args, count, kwnames, -1, "device"), *wants = argument(args, count, kwnames, -1, "requires_grad");
-    int64_t sizes[TP_MAX_DIMS], stride[TP_MAX_DIMS];
-    int ndim, stride_count;
-    tp_dtype d = (tp_dtype)tp_the_runtime.default_dtype;
-    tp_device where = { TP_CPU, -1 };
-    if (!cls || !size || !is_tensor_class(cls) || !read_sizes(size, sizes, &ndim))
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "_make_wrapper_subclass() needs a class and a size");
-    bool strided = strides && strides != Py_None;
-    if (strided && !read_sizes(strides, stride, &stride_count))
-        return NULL;
-    if ((dtype && dtype != Py_None && !face_dtype_read(dtype, &d)) || (device && device != Py_None && !face_device_read(device, &where)))
-        return NULL;
-    tp_tensor *t = tp_tensor_new_on((tp_device){ TP_META, -1 }, d, ndim, sizes, strided ? stride : NULL);
-    if (!t)
-        return face_raise();
-    t->device = where;
-    if (wants && PyObject_IsTrue(wants) > 0 && !tp_set_requires_grad(t, true)) {
-        tp_tensor_unref(t);
-        return face_raise();
-    }
-    return face_wrap_as((PyTypeObject *)cls, t);
-}
-
 PyMethodDef face_tensor_methods[] = {
     ENTRY(size), ENTRY(stride), ENTRY(dim), ENTRY(ndimension), ENTRY(numel), ENTRY(nelement), ENTRY(element_size),
     ENTRY(storage_offset), ENTRY(data_ptr), ENTRY(get_device), ENTRY(is_floating_point), ENTRY(is_complex), ENTRY(is_signed),
@@ -528,8 +491,9 @@ PyMethodDef face_tensor_methods[] = {
     ENTRY(_is_zerotensor), ENTRY(is_contiguous), ENTRY(is_set_to), ENTRY(__len__), ENTRY(item), ENTRY(tolist),
     ENTRY(__complex__), ENTRY(numpy), ENTRY(untyped_storage), ENTRY(requires_grad_), ENTRY(retain_grad), ENTRY(float),
     ENTRY(double), ENTRY(half), ENTRY(bfloat16), ENTRY(long), ENTRY(int), ENTRY(short), ENTRY(char), ENTRY(byte), ENTRY(bool),
-    ENTRY(cfloat), ENTRY(cdouble), ENTRY(to), ENTRY(cpu), ENTRY(cuda), ENTRY(type_as), ENTRY(type), ENTRY(as_subclass),
-    { "_make_subclass", FAST(make_subclass), METH_FASTCALL | METH_KEYWORDS | METH_STATIC, NULL },
-    { "_make_wrapper_subclass", FAST(make_wrapper_subclass), METH_FASTCALL | METH_KEYWORDS | METH_STATIC, NULL },
+    ENTRY(cfloat), ENTRY(cdouble), ENTRY(to), ENTRY(cpu), ENTRY(cuda), ENTRY(type_as), ENTRY(type),
+    { "as_subclass", FAST(as_subclass), METH_FASTCALL | METH_KEYWORDS, NULL },
+    { "_make_subclass", FAST(face_make_subclass), METH_FASTCALL | METH_KEYWORDS | METH_STATIC, NULL },
+    { "_make_wrapper_subclass", FAST(face_make_wrapper_subclass), METH_FASTCALL | METH_KEYWORDS | METH_STATIC, NULL },
     { 0 },
 };

@@ -41,6 +41,8 @@ static tp_tensor *unwrap(void *user, tp_tensor *t) { return tp_grad_level_unwrap
 
 static tp_tensor *wrap_leaf(void *user, tp_tensor *t)
 {
+    if (!tp_dtype_is_inexact((tp_dtype)t->dtype))
+        return tp_fail(TP_ERR_RUNTIME, "only Tensors of floating point dtype can require gradients");
     tp_tensor *w = tp_grad_level_wrap(user, t);
     if (w && !tp_set_requires_grad(w, true)) {
         tp_tensor_unref(w);
@@ -101,6 +103,10 @@ static level_object *level_new(void)
 /* ---- arguments by number ---- */
 static Py_ssize_t check_number(PyObject *number, Py_ssize_t count)
 {
+    if (!PyLong_Check(number)) {
+        PyErr_Format(PyExc_RuntimeError, "argnum must be int, got: %R", (PyObject *)Py_TYPE(number));
+        return -1;
+    }
     Py_ssize_t i = PyLong_AsSsize_t(number);
     if (i == -1 && PyErr_Occurred())
         return -1;
@@ -197,6 +203,7 @@ static PyObject *gradients(PyObject *outputs, PyObject *inputs, PyObject *seeds,
 
 static bool check_scalar(PyObject *o)
 {
+    PyObject *name;
     if (!face_is_tensor(o)) {
         PyErr_Format(PyExc_RuntimeError, "grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got %R", (PyObject *)Py_TYPE(o));
         return false;
@@ -206,7 +213,45 @@ static bool check_scalar(PyObject *o)
                      "wanted to use the vjp or jacrev APIs instead?", face_tensor(o)->ndim);
         return false;
     }
+    if (tp_dtype_is_complex((tp_dtype)face_tensor(o)->dtype) && (name = face_dtype((tp_dtype)face_tensor(o)->dtype))) {
+        PyErr_Format(PyExc_RuntimeError, "grad can be implicitly created only for real scalar outputs but got %S", name);
+        Py_DECREF(name);
+        return false;
+    }
     return true;
+}
+
+bool face_all_real(const char *who, const char *what, PyObject *leaves)
+{
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(leaves); i++) {
+        PyObject *leaf = PyList_GET_ITEM(leaves, i);
+        if (face_is_tensor(leaf) && tp_dtype_is_complex((tp_dtype)face_tensor(leaf)->dtype)) {
+            PyErr_Format(PyExc_RuntimeError, "%s: Expected all %s to be real but received complex tensor at flattened input idx: %zd", who, what, i);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool face_gives_something(const char *who, PyObject *leaves)
+{
+    if (PyList_GET_SIZE(leaves) > 1 || (PyList_GET_SIZE(leaves) == 1 && PyList_GET_ITEM(leaves, 0) != Py_None))
+        return true;
+    PyErr_Format(PyExc_RuntimeError, "%s: Expected f to be a function that has non-empty output (got output = %S)", who, leaves);
+    return false;
+}
+
+/* What goes with a gradient may hold tensors alone. */
+static bool aux_is_tensors(PyObject *aux)
+{
+    PyObject *leaves = PyList_New(0), *spec = leaves && aux ? face_tree_flatten(aux, NULL, leaves) : NULL;
+    bool ok = !aux || spec;
+    for (Py_ssize_t i = 0; ok && aux && i < PyList_GET_SIZE(leaves); i++)
+        if (!(ok = face_is_tensor(PyList_GET_ITEM(leaves, i))))
+            PyErr_Format(PyExc_RuntimeError, "Expected tensors, got unsupported type %R", (PyObject *)Py_TYPE(PyList_GET_ITEM(leaves, i)));
+    Py_XDECREF(leaves);
+    Py_XDECREF(spec);
+    return ok;
 }
 
 bool face_split_aux(PyObject *given, bool has_aux, const char *who, PyObject **output, PyObject **aux)
@@ -234,7 +279,7 @@ static PyObject *differentiate(PyObject *function, PyObject *args, PyObject *kwa
     if (!given)
         return NULL;
     PyObject *leaves = PyList_New(0), *spec = leaves ? face_tree_flatten(by, NULL, leaves) : NULL;
-    if (spec && face_split_aux(given, has_aux, "grad_and_value(f)(*args)", &value, &aux) && check_scalar(value)) {
+    if (spec && face_split_aux(given, has_aux, "grad_and_value(f)(*args)", &value, &aux) && check_scalar(value) && aux_is_tensors(aux)) {
         PyObject *outputs = PyList_New(1);
         if (outputs)
             PyList_SET_ITEM(outputs, 0, Py_NewRef(value));
@@ -318,7 +363,7 @@ static PyObject *func_vjp(PyObject *module, PyObject *all)
     tp_grad_level_leave(level->level);
     bool ok = given && face_split_aux(given, has_aux, "vjp(f, *primals)", &output, &aux) && (level->inputs = PyList_New(0)) && (level->outputs = PyList_New(0)) &&
               (level->in_spec = face_tree_flatten(by, NULL, level->inputs)) && (level->out_spec = face_tree_flatten(output, NULL, level->outputs)) &&
-              only_tensors(level->outputs);
+              face_gives_something("vjp(f, *primals)", level->outputs) && only_tensors(level->outputs) && aux_is_tensors(aux);
     PyObject *plain = ok ? face_map_tensors(output, unwrap, level->level, NULL) : NULL, *more = plain && aux ? face_map_tensors(aux, unwrap, level->level, NULL) : NULL;
     if (plain && (!aux || more))
         out = aux ? Py_BuildValue("(OOO)", plain, level, more) : Py_BuildValue("(OO)", plain, level);
@@ -540,10 +585,13 @@ static PyObject *jacobian_rows(PyObject *outputs, PyObject *inputs, Py_ssize_t l
 /* Inside the level: a tree of the output, with a tree of the inputs in the place of each tensor; then aux. */
 static PyObject *jacobians(PyObject *function, PyObject *args, PyObject *kwargs, PyObject *by, bool has_aux, Py_ssize_t length)
 {
-    PyObject *given = PyObject_Call(function, args, kwargs), *output, *aux, *out = NULL;
-    PyObject *inputs = PyList_New(0), *in_spec = given && inputs ? face_tree_flatten(by, NULL, inputs) : NULL, *outputs = PyList_New(0), *out_spec = NULL;
-    bool ok = in_spec && outputs && face_split_aux(given, has_aux, "jacrev(f)(*args)", &output, &aux) &&
-              (out_spec = face_tree_flatten(output, NULL, outputs)) && only_tensors(outputs);
+    PyObject *given = NULL, *output, *aux, *out = NULL, *inputs = PyList_New(0), *in_spec = inputs ? face_tree_flatten(by, NULL, inputs) : NULL;
+    if (in_spec && (!face_all_real("jacrev", "inputs", inputs) || !(given = PyObject_Call(function, args, kwargs))))
+        Py_CLEAR(in_spec);
+    PyObject *outputs = PyList_New(0), *out_spec = NULL;
+    bool ok = in_spec && outputs && face_split_aux(given, has_aux, "vjp(f, *primals)", &output, &aux) &&
+              (out_spec = face_tree_flatten(output, NULL, outputs)) && face_gives_something("vjp(f, *primals)", outputs) && only_tensors(outputs) &&
+              aux_is_tensors(aux) && face_all_real("jacrev", "outputs", outputs);
     PyObject *rows = ok ? jacobian_rows(outputs, inputs, length) : NULL, *nested = rows ? PyList_New(0) : NULL;
     ok = nested != NULL;
     for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(outputs); i++) {

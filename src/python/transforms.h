@@ -14,6 +14,9 @@ PyObject *face_chosen_arguments(PyObject *args, PyObject *argnums);
 /* The arguments with these put back in their places. */
 PyObject *face_replaced_arguments(PyObject *args, PyObject *argnums, PyObject *by);
 /* (output, aux): aux is NULL when there is none. Both borrowed from `given`. */
+/* PyTorch's errors of jacrev and jacfwd ("jacrev: Expected all inputs to be real …") and of functions that give nothing. */
+bool face_all_real(const char *who, const char *what, PyObject *leaves);
+bool face_gives_something(const char *who, PyObject *leaves);
 bool face_split_aux(PyObject *given, bool has_aux, const char *who, PyObject **output, PyObject **aux);
 /* torch.NAME(*args, **kwargs); takes `args`, which may be NULL after an exception. */
 PyObject *face_call_function(const char *name, PyObject *args, PyObject *kwargs);

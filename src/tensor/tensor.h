@@ -35,6 +35,10 @@ enum {
     TP_KEY_NUMBER = 1u << 19,           /* a 0-d tensor that stands for a Python number: promotes as one */
     TP_KEY_CONJ = 1u << 20,             /* its elements are the conjugates of what stands in memory, ... */
     TP_KEY_NEG = 1u << 21,              /* ... the negatives; then it concerns the layer of signs, which ops/signs.h tells of */
+    TP_KEY_ASKS_SIZES = 1u << 22,       /* its Python class answers when the program asks for its sizes, ... */
+    TP_KEY_ASKS_STRIDES = 1u << 23,
+    TP_KEY_ASKS_DEVICE = 1u << 24,
+    TP_KEY_ASKS_LAYOUT = 1u << 25,
 };
 
 typedef struct tp_tensor {

@@ -13,7 +13,7 @@ static tp_tensor *wrap(const tp_level *l, tp_tensor *t)
     if (tp_wrapped_at(l, t))
         return tp_tensor_ref(t);
     tp_tensor *face = tp_tensor_alias(t);
-    return face ? tp_level_wrap(l, face, t, NULL) : NULL;
+    return face ? tp_level_wrap(l, TP_ESCAPED_INNER, face, t, NULL) : NULL;
 }
 
 tp_tensor *tp_grad_level_wrap(const tp_grad_level *l, tp_tensor *t)

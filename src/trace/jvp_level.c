@@ -191,7 +191,7 @@ static tp_tensor *wrap(const tp_level *l, tp_tensor *t)
     if (tp_wrapped_at(l, t))
         return tp_tensor_ref(t);
     tp_tensor *face = tp_tensor_alias(t);
-    return face ? tp_level_wrap(l, face, t, NULL) : NULL;
+    return face ? tp_level_wrap(l, TP_ESCAPED_ITSELF, face, t, NULL) : NULL;
 }
 
 /* In an open level: a tensor written with a tangent becomes a wrapper where it stands, and so does what it is a view of. */
@@ -205,7 +205,7 @@ static bool convert(const tp_level *l, tp_tensor *t)
     tp_edge edge = { NULL, 0 };
     tp_tensor *inner = tp_tensor_alias(t);
     bool ok = inner && tp_gradient_edge(t, &edge) && (!edge.node || tp_set_history(inner, edge.node, edge.slot)) &&
-              tp_level_wrap(l, tp_tensor_ref(t), inner, NULL);
+              tp_level_wrap(l, TP_ESCAPED_ITSELF, tp_tensor_ref(t), inner, NULL);
     tp_grad_node_unref(edge.node);
     if (ok && base)
         tp_wrapped_at(l, t)->base = tp_tensor_ref(base);
@@ -455,7 +455,7 @@ tp_tensor *tp_jvp_level_dual(tp_jvp_level *j, tp_tensor *primal, tp_tensor *tang
     tp_value pair[2] = { tp_of_tensor(plain), tp_of_tensor(plain) }, face, inner;
     if (fits(plain, tangent) && tp_call(&tp_op_view_as, pair, &face)) {
         if (tp_call(&tp_op_view_as, pair, &inner)) {
-            dual = with_tangent(j, tp_level_wrap(&j->level, tp_tensor_ref(face.tensor), inner.tensor, NULL), inner.tensor, tangent);
+            dual = with_tangent(j, tp_level_wrap(&j->level, TP_ESCAPED_ITSELF, tp_tensor_ref(face.tensor), inner.tensor, NULL), inner.tensor, tangent);
             tp_value_unref(inner);
         }
         tp_value_unref(face);

@@ -16,12 +16,14 @@ void tp_level_init(tp_level *l, tp_level_call *call)
 void tp_level_enter(tp_level *l)
 {
     tp_mount_push(&l->mount, TP_LAYER_TRANSFORM);
+    tp_self.levels++;
     l->outer_mode = tp_self.grad_mode;
 }
 
 void tp_level_leave(tp_level *l)
 {
     tp_mount_pop(&l->mount);
+    tp_self.levels--;
     tp_self.grad_mode = l->outer_mode;
 }
 
@@ -136,7 +138,7 @@ tp_level *tp_level_of(const tp_tensor *t, int *number)
     return found;
 }
 
-tp_tensor *tp_level_wrap(const tp_level *l, tp_tensor *face, tp_tensor *inner, tp_tensor *tangent)
+tp_tensor *tp_level_wrap(const tp_level *l, tp_escaped escaped, tp_tensor *face, tp_tensor *inner, tp_tensor *tangent)
 {
     tp_wrapped *w = tp_alloc(sizeof *w);
     if (!w) {
@@ -145,7 +147,7 @@ tp_tensor *tp_level_wrap(const tp_level *l, tp_tensor *face, tp_tensor *inner, t
     }
     if (face->extra)            /* what an alias has of `inner` is the business of the levels below */
         ((tp_attached *)face->extra)->free(face->extra);
-    *w = (tp_wrapped){ .attached = { wrapped_free, wrapped_copy }, .level = l->id, .inner = tp_tensor_ref(inner),
+    *w = (tp_wrapped){ .attached = { wrapped_free, wrapped_copy }, .escaped = (uint8_t)escaped, .level = l->id, .inner = tp_tensor_ref(inner),
                        .tangent = tangent ? tp_tensor_ref(tangent) : NULL };
     face->extra = w;
     face->keys |= KEY | (inner->keys & TP_KEY_NUMBER);
@@ -209,4 +211,34 @@ bool tp_level_map_values(const tp_level *l, tp_level_map *map, const tp_value *f
             return false;
         }
     return true;
+}
+
+/* ---- outside ---- */
+static tp_tensor *escaped_value(const tp_level *l, tp_tensor *t)
+{
+    (void)l;
+    for (const tp_wrapped *w = t->extra; w && w->attached.free == wrapped_free && w->escaped != TP_ESCAPED_ITSELF; w = t->extra) {
+        if (w->escaped == TP_ESCAPED_ERROR)
+            return tp_fail(TP_ERR_RUNTIME, "Either your tensor may have escaped from inside a function being vmapped and this is a user error (see "
+                           "https://pytorch.org/functorch/stable/ux_limitations.html), or there is an internal functorch error in `gen_vmap_plumbing` Please "
+                           "file an issue if it looks like the latter");
+        t = w->inner;
+    }
+    return tp_tensor_ref(t);
+}
+
+bool tp_level_call_outside(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    tp_value inner[TP_LEVEL_MOST_ARGS];
+    if (!tp_level_map_values(NULL, escaped_value, arg, op->arg_count, inner))
+        return false;
+    bool ok = tp_call_below(TP_LAYER_TRANSFORM, op, inner, result);
+    for (int i = 0; ok && i < op->result_count; i++)       /* what was written is given as it came */
+        for (int k = 0; k < op->arg_count && result[i].tag == TP_TENSOR; k++)
+            if (op->arg[k].written && arg[k].tag == TP_TENSOR && inner[k].tensor == result[i].tensor && arg[k].tensor != inner[k].tensor) {
+                tp_tensor_unref(result[i].tensor);
+                result[i].tensor = tp_tensor_ref(arg[k].tensor);
+            }
+    tp_values_unref(inner, op->arg_count);
+    return ok;
 }

@@ -8,7 +8,9 @@
  *     jvp     `tangent` goes with `inner`, on the same side of the level
  *     vmap    `inner` has the batch as its first dim, the wrapper the shape of one member
  *
- * Owners: a wrapper counts what it wraps; wrappers may outlive their level and are then what their memory says. */
+ * Owners: a wrapper counts what it wraps, and may outlive its level. What a call outside all levels does with it then, `escaped`
+ * says: a wrapper of grad is what it stood for, without the history it had inside; one member of a batch is nothing to compute
+ * with, and PyTorch's error; one of jvp is what its memory and its own history say. */
 #ifndef TP_TRACE_LEVEL_H
 #define TP_TRACE_LEVEL_H
 
@@ -20,8 +22,11 @@ typedef struct tp_level {
     bool     outer_mode;        /* gradients were on outside */
 } tp_level;
 
+typedef enum tp_escaped { TP_ESCAPED_ITSELF, TP_ESCAPED_INNER, TP_ESCAPED_ERROR } tp_escaped;
+
 typedef struct tp_wrapped {
     tp_attached attached;
+    uint8_t     escaped;        /* tp_escaped */
     uint64_t    level;
     tp_tensor  *inner;          /* counted */
     tp_tensor  *tangent;        /* counted, may be NULL */
@@ -41,7 +46,9 @@ TP_API tp_level *tp_level_of(const tp_tensor *t, int *number);
 /* What t stands for at this level; NULL: it is no wrapper of this level. Borrowed. */
 TP_API tp_wrapped *tp_wrapped_at(const tp_level *l, const tp_tensor *t);
 /* Makes `shown` (taken, also on failure; of the shape that is to be seen) a wrapper of `inner`; NULL: an error is set. */
-TP_API TP_CHECK tp_tensor *tp_level_wrap(const tp_level *l, tp_tensor *shown, tp_tensor *inner, tp_tensor *tangent);
+TP_API TP_CHECK tp_tensor *tp_level_wrap(const tp_level *l, tp_escaped escaped, tp_tensor *shown, tp_tensor *inner, tp_tensor *tangent);
+/* The call of an op whose arguments hold wrappers while no level is entered. */
+TP_API TP_CHECK bool tp_level_call_outside(const tp_op *op, const tp_value *arg, tp_value *result);
 /* Counted: what t stands for, itself when it is no wrapper of this level. */
 TP_API tp_tensor *tp_level_unwrap(const tp_level *l, tp_tensor *t);
 

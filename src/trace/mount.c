@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "trace/level.h"
+
 static tp_mount **stack_of(tp_layer_id layer)
 {
     tp_thread *self = &tp_self;
@@ -40,6 +42,8 @@ bool tp_mount_next(tp_mount *m, const tp_op *op, const tp_value *arg, tp_value *
 {
     if (m->layer == TP_LAYER_TRANSFORM && (m->outer || (tp_self.tracer[0] && (tp_self.allowed & TP_LAYER_BIT(TP_LAYER_TRACE_P)))))
         return tp_call(op, arg, result);
+    if (m->layer == TP_LAYER_TRANSFORM && (tp_keys_of(op, arg) & TP_LAYER_BIT(TP_LAYER_TRANSFORM)))    /* wrappers of levels long gone */
+        return tp_level_call_outside(op, arg, result);
     if (m->passes && m->outer)
         return hand_to((tp_layer_id)m->layer, op, arg, result);
     if (m->layer == TP_LAYER_JIT)               /* shut already; autocast above it stays open for the pieces of the op */
@@ -91,7 +95,10 @@ static bool at_p(const tp_op *op, const tp_value *arg, tp_value *result)
 
 static bool at_r(const tp_op *op, const tp_value *arg, tp_value *result) { return hand_to(TP_LAYER_TRACE_R, op, arg, result); }
 static bool at_jit(const tp_op *op, const tp_value *arg, tp_value *result) { return hand_to(TP_LAYER_JIT, op, arg, result); }
-static bool at_transform(const tp_op *op, const tp_value *arg, tp_value *result) { return hand_to(TP_LAYER_TRANSFORM, op, arg, result); }
+static bool at_transform(const tp_op *op, const tp_value *arg, tp_value *result)
+{
+    return tp_self.transforms || tp_self.levels ? hand_to(TP_LAYER_TRANSFORM, op, arg, result) : tp_level_call_outside(op, arg, result);
+}
 
 static const tp_layer layers[] = {
     { .name = "pre-dispatch trace", .call = at_p, .shuts = TP_LAYER_BIT(TP_LAYER_TRACE_P) },

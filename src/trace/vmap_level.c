@@ -20,7 +20,7 @@ struct tp_vmap_level {
 static tp_tensor *wrap(const tp_level *l, tp_tensor *inner)
 {
     tp_tensor *face = tp_vmap_member(inner);
-    return face ? tp_level_wrap(l, face, inner, NULL) : NULL;
+    return face ? tp_level_wrap(l, TP_ESCAPED_ERROR, face, inner, NULL) : NULL;
 }
 
 static tp_tensor *moved(tp_tensor *t, int64_t from, int64_t to)         /* counted */

@@ -446,4 +446,21 @@ def test_what_wrappers_say():
     assert functorch._vmap_decrement_nesting() == number == 1 and out.tolist() == [4, 6]
     outlived = []
     vmap(lambda a: (outlived.append(a), a)[1])(x)
-    assert (outlived[0] * 2).tolist() == [2, 4]             # a wrapper whose level is gone is the first member
+    with pytest.raises(RuntimeError, match="may have escaped from inside a function being vmapped"):
+        outlived[0] * 2
+
+
+def test_composites_that_make_room_and_write():
+    """What such an op writes into has to be of the level: diag_embed, one_hot and block_diag failed."""
+    batch = taper.arange(24.0).reshape(2, 3, 4)
+    for offset in (0, 1, -1):
+        for dims in ((-2, -1), (0, 1), (2, 0), (-1, 0)):
+            def embed(a):
+                return a.diag_embed(offset, *dims)
+            assert vmap(embed)(batch).equal(taper.stack([embed(a) for a in batch]))
+    index = taper.tensor([0, 2, 1])
+    assert vmap(lambda i: taper.nn.functional.one_hot(i, 3))(index).tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
+
+    def blocks(a):
+        return taper.block_diag(a, taper.ones(1), a[0])
+    assert vmap(blocks)(batch).equal(taper.stack([blocks(a) for a in batch]))

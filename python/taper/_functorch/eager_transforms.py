@@ -28,6 +28,10 @@ def grad(func, argnums=0, has_aux=False):
 
 def vjp(func, *primals, has_aux=False):
     """The value at `primals` and a function from cotangents to the gradients of the primals."""
+    return _vjp_with_argnums(func, *primals, has_aux=has_aux)
+
+
+def _vjp_with_argnums(func, *primals, has_aux=False):
     output, level, *aux = _C._func_vjp(func, primals, has_aux)
 
     def wrapper(cotangents, retain_graph=True, create_graph=None):

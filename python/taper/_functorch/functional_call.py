@@ -29,19 +29,49 @@ def _swapped(module, tensors, tie_weights, strict):
         return
     named, places = _C._module_tensors(module)
     unexpected = [name for name in tensors if name not in named]
+    for name in tensors:
+        if name in named and not isinstance(tensors[name], (_C.Tensor, type(None))):
+            raise TypeError(f"{tensors[name]} is not an instance of {_C.Tensor.__module__}.Tensor")
     if tie_weights and len(set(map(id, named.values()))) < len(named):
         tensors = _tied(named, tensors)
     missing = [name for name in named if name not in tensors] if strict else []
     if strict and (unexpected or missing):
         words = [f"{kind} key(s): {', '.join(map(repr, sorted(names)))}." for kind, names in (("Unexpected", unexpected), ("Missing", missing)) if names]
         raise RuntimeError("Error(s) in reparametrizing for {}:\n\t{}".format(type(module).__name__, "\n\t".join(words)))
-    if unexpected:
-        raise AttributeError(f"{type(module).__name__} has no attribute `{unexpected[0]}`")
+    lent = [_place(module, name) for name in unexpected]
+    known = {name: t for name, t in tensors.items() if name in named}
     try:
-        _C._module_put(places, tensors, tensors)
+        for (place, attribute, _), name in zip(lent, unexpected):
+            place[attribute] = tensors[name]
+        _C._module_put(places, known, known)
         yield
     finally:
-        _C._module_put(places, tensors, named)
+        _C._module_put(places, known, named)
+        for place, attribute, empty in lent:
+            if empty:
+                place[attribute] = None
+            else:
+                place.pop(attribute, None)
+
+
+def _place(module, name):
+    """Where a tensor that the module does not have is put: (dict, key, whether None was there). What is there already is no tensor."""
+    path, _, attribute = name.rpartition(".")
+    if not attribute:
+        raise KeyError('tensor name can\'t be empty string ""')
+    for i, part in enumerate(path.split(".") if path else ()):
+        inner = module._modules.get(part)
+        if inner is None and hasattr(module, part):
+            raise TypeError(f"submodule `{'.'.join(path.split('.')[:i + 1])}`: {getattr(module, part)} is not an instance of torch.nn.Module")
+        if inner is None:
+            raise AttributeError(f"{type(module).__name__} has no attribute `{part}`")
+        module = inner
+    for place in (module._parameters, module._buffers):
+        if attribute in place:
+            return place, attribute, True
+    if hasattr(module, attribute):
+        raise TypeError(f"attribute `{attribute}`: {getattr(module, attribute)} is not an instance of torch.Tensor")
+    return module.__dict__, attribute, False
 
 
 def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
@@ -58,7 +88,9 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
     else:
         raise ValueError(f"Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got {type(parameter_and_buffer_dicts)}")
     if not isinstance(module, Module):
-        raise TypeError(f"functional_call expects a module, got {type(module)}")
+        raise AttributeError(f"'{type(module).__name__}' object has no attribute 'named_parameters'")
+    if type(module).__name__ == "DataParallel":
+        raise RuntimeError("The stateless API can't be used with nn.DataParallel module")
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with _swapped(module, tensors, tie_weights, strict):
         return module(*args, **(kwargs or {}))

@@ -3,6 +3,7 @@ import contextlib
 
 from .. import _C
 from .._C import Tensor
+from .._tags import Tag
 
 
 class TorchDispatchMode:
@@ -63,14 +64,13 @@ def _disable_current_modes():
             _C._push_on_torch_dispatch_stack(mode)
 
 
-def is_traceable_wrapper_subclass(t):
-    """Does the tensor say how it is flattened into plain ones?"""
-    cls = t if isinstance(t, type) else type(t)
-    return issubclass(cls, Tensor) and cls is not Tensor and hasattr(cls, "__tensor_flatten__") and hasattr(cls, "__tensor_unflatten__")
-
-
 def is_traceable_wrapper_subclass_type(t):
-    return is_traceable_wrapper_subclass(t)
+    """Does the class say how its tensors are flattened into plain ones?"""
+    return issubclass(t, Tensor) and t is not Tensor and hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
+
+
+def is_traceable_wrapper_subclass(t):
+    return isinstance(t, Tensor) and is_traceable_wrapper_subclass_type(type(t))
 
 
 def transform_subclass(t, callback, outer_size=None, outer_stride=None):
@@ -85,15 +85,34 @@ def _letters(argument):
     return None if argument.alias_info is None else tuple(sorted(argument.alias_info.before_set))
 
 
+def _alias_storage(func, argument, result):
+    """The result of a view looks at the memory of its argument, as far as anybody can see."""
+    if isinstance(result, (list, tuple)):
+        for item in result:
+            _alias_storage(func, argument, item)
+    elif isinstance(result, Tensor):
+        if type(result) is not type(argument):
+            raise AssertionError(f"Called {func} with input of type {type(argument)}\nand output of type {type(result)}. But expected types to match.")
+        _C._share_storage(result, argument)
+
+
 def return_and_correct_aliasing(func, args, kwargs, out):
-    """Results that the schema says are arguments, written in place, are given as those very arguments."""
+    """Results that the schema says are arguments, written in place, are given as those very arguments; views share their memory."""
     schema = func._schema
-    written = {}
+    written, read = {}, {}
     for i, a in enumerate(schema.arguments):
-        if a.alias_info is not None and a.alias_info.is_write:
-            written[_letters(a)] = args[i] if i < len(args) else kwargs.get(a.name)
+        if a.alias_info is not None:
+            (written if a.alias_info.is_write else read)[_letters(a)] = args[i] if i < len(args) else kwargs.get(a.name)
+    if read and func.namespace == "aten":
+        values = [out] if len(schema.returns) == 1 else out
+        for r, value in zip(schema.returns, values):
+            if is_traceable_wrapper_subclass(read.get(_letters(r))):
+                _alias_storage(func, read[_letters(r)], value)
     if not written:
         return out
+    if Tag.inplace_view in func.tags:           # t_(): the wrapper itself is turned, too
+        with _C._DisableTorchDispatch():
+            func(*args, **kwargs)
     results = [written.get(_letters(r)) for r in schema.returns]
     if len(results) == 1:
         return out if results[0] is None else results[0]

@@ -197,6 +197,16 @@ TP_HOOK_D(tp_d_sym_sizes)
     return tp_rule_done(&s, tp_scope_syms(&s, &sizes), result);
 }
 
+TP_HOOK_D(tp_d_sym_strides)
+{
+    tp_scope s = { 0 };
+    tp_syms strides = { .count = arg[0].tensor->ndim };
+    (void)op;
+    for (int i = 0; i < arg[0].tensor->ndim; i++)
+        strides.item[i] = tp_tensor_sym_stride(arg[0].tensor, i);
+    return tp_rule_done(&s, tp_scope_syms(&s, &strides), result);
+}
+
 TP_HOOK_D(tp_d_sym_stride)
 {
     int dim;

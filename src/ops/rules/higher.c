@@ -98,12 +98,69 @@ TP_HOOK_D(tp_d_cond)
 }
 
 /* ---- loops ---- */
+static void add_row(tp_text *out, int count, const int64_t *row, bool tuple)
+{
+    tp_text_add(out, tuple ? "(" : "[");
+    for (int i = 0; i < count; i++)
+        tp_text_add(out, "%s%lld", i ? ", " : "", (long long)row[i]);
+    tp_text_add(out, tuple ? count == 1 ? ",)" : ")" : "]");
+}
+
+static void add_form(tp_text *out, const tp_tensor *t)
+{
+    tp_text_add(out, "FakeTensor(..., size=");
+    add_row(out, t->ndim, t->size, true);
+    if (t->dtype != TP_f32)
+        tp_text_add(out, ", dtype=torch.%s", tp_dtypes[t->dtype].python);
+    tp_text_add(out, ")");
+}
+
+static bool same_form(const tp_tensor *x, const tp_tensor *y)
+{
+    bool same = x->dtype == y->dtype && x->ndim == y->ndim;
+    for (int i = 0; same && i < x->ndim; i++)
+        same = x->size[i] == y->size[i] || ((x->keys | y->keys) & TP_KEY_SYMBOLIC);
+    return same;
+}
+
+/* What is carried keeps its form from step to step. */
+static bool check_forms(tp_scope *s, const char *who, tp_value left, tp_value right)
+{
+    for (uint32_t i = 0; !s->failed && i < tp_length(left) && i < tp_length(right); i++) {
+        const tp_tensor *x = tp_as_tensor(left.list->item[i]), *y = tp_as_tensor(right.list->item[i]);
+        if (!x || !y || same_form(x, y))
+            continue;
+        tp_text out = { 0 };
+        tp_text_add(&out, "Expected %s to have same metadata but found:\npair[%u] differ in ", who, i);
+        if (x->dtype != y->dtype) {
+            tp_text_add(&out, "'dtype: torch.%s vs torch.%s', ", tp_dtypes[x->dtype].python, tp_dtypes[y->dtype].python);
+        } else {
+            tp_text_add(&out, "'shape: torch.Size(");
+            add_row(&out, x->ndim, x->size, false);
+            tp_text_add(&out, ") vs torch.Size(");
+            add_row(&out, y->ndim, y->size, false);
+            tp_text_add(&out, ")', 'stride: ");
+            add_row(&out, x->ndim, x->stride, true);
+            tp_text_add(&out, " vs ");
+            add_row(&out, y->ndim, y->stride, true);
+            tp_text_add(&out, "', ");
+        }
+        tp_text_add(&out, "where lhs is ");
+        add_form(&out, x);
+        tp_text_add(&out, " and rhs is ");
+        add_form(&out, y);
+        s->failed = !tp_fail(TP_ERR_RUNTIME, "%s", tp_text_read(&out));
+        tp_text_fini(&out);
+    }
+    return !s->failed;
+}
+
 static bool check_carried(tp_scope *s, tp_value now, tp_value before)
 {
     if (!s->failed && now.list->count != before.list->count)
         s->failed = !tp_fail(TP_ERR_RUNTIME, "Expected body_fn_output and carried_inputs to have same number of outputs but got lhs:%u and rhs:%u",
                              now.list->count, before.list->count);
-    return !s->failed;
+    return check_forms(s, "body_fn_output and carried_inputs", now, before);
 }
 
 TP_HOOK_D(tp_d_while_loop)
@@ -214,7 +271,9 @@ TP_HOOK_D(tp_d_scan)
     uint32_t carried = tp_length(carry);
     for (int64_t i = 0; !s.failed && i < (once ? 1 : tp_as_int(length)); i++) {
         tp_value step = call(&s, arg[0], (tp_value[]){ carry, slices(&s, arg[2], i), arg[3] }, 3);
-        carry = head_of(&s, step, carried);
+        tp_value next = head_of(&s, step, carried);
+        (void)(i == 0 && check_forms(&s, "init and carry", carry, next));
+        carry = next;
         tp_values_add(&s, &steps, step);
     }
     return tp_rule_done(&s, gathered(&s, carry, &steps, carried, once, length), result);

@@ -25,6 +25,8 @@ ANSWER(tp_d_is_never, tp_bool(false))       /* no pinned memory */
 ANSWER(tp_d_is_contiguous, tp_bool(op->arg_count == 1 ? tp_tensor_is_contiguous(SELF) : tp_tensor_has_format(SELF, (tp_format)arg[1].i)))
 ANSWER(tp_d_get_device, tp_int(SELF->device.type == TP_CPU ? -1 : SELF->device.index))
 ANSWER(tp_d_dim, tp_int(SELF->ndim))
+ANSWER(tp_d_prim_device, tp_of_device(SELF->device))
+ANSWER(tp_d_prim_layout, ((void)arg, (tp_value){ .tag = TP_LAYOUT }))
 ANSWER(tp_d_promote_types, tp_of_dtype(tp_dtype_promote((tp_dtype)arg[0].i, (tp_dtype)arg[1].i)))
 ANSWER(tp_d_can_cast, tp_bool(tp_dtype_can_cast((tp_dtype)arg[0].i, (tp_dtype)arg[1].i)))
 

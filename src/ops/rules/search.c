@@ -136,7 +136,8 @@ TP_HOOK_D(tp_d_one_hot)
     int64_t classes = tp_as_int(arg[1]);
     tp_syms size = tp_syms_sizes(self);
     (void)op;
-    if (self->storage->kind == TP_MEMORY_NONE && classes >= 0) {
+    bool unread = self->storage->kind == TP_MEMORY_NONE || (self->keys & TP_LAYER_BIT(TP_LAYER_TRANSFORM));     /* members of a batch cannot be looked at */
+    if (unread && classes >= 0) {
         tp_value all = CALL(arange, tp_int(classes), tp_of_dtype(TP_i64)), column = CALL(unsqueeze, arg[0], tp_int(-1));
         return tp_rule_done(&s, CALL(_to_copy, CALL(eq_Tensor, column, all), tp_of_dtype(TP_i64)), result);
     }

@@ -45,6 +45,24 @@ TP_HOOK_C(tp_c_block_diag)
     return true;
 }
 
+/* Inside a transform nothing may be written that is not of its level: rows of blocks, padded and put below each other. */
+static tp_value padded_blocks(tp_scope *scope, const tp_list *l, tp_sym columns)
+{
+    tp_values rows = { 0 };
+    tp_sym left = tp_sym_int(0);
+    for (uint32_t i = 0; i < l->count && !scope->failed; i++) {
+        const tp_tensor *t = l->item[i].tensor;
+        tp_sym width = t->ndim ? tp_tensor_sym_size(t, t->ndim - 1) : tp_sym_int(1), next = tp_sym_add(left, width);
+        tp_value pads[2] = { tp_of_sym(left), tp_of_sym(tp_sym_sub(columns, next)) }, block = l->item[i];
+        for (int d = t->ndim; d < 2; d++)
+            block = RUN(unsqueeze, block, tp_int(0));
+        tp_values_add(scope, &rows, RUN(constant_pad_nd, block, tp_scope_list(scope, 2, pads), tp_int(0)));
+        left = next;
+    }
+    tp_value all = tp_scope_values(scope, &rows);
+    return RUN(cat, all);
+}
+
 /* (tensors): zeros, each tensor written into its block. */
 TP_HOOK_D(tp_d_block_diag)
 {
@@ -59,6 +77,9 @@ TP_HOOK_D(tp_d_block_diag)
         row = tp_sym_add(row, t->ndim == 2 ? tp_tensor_sym_size(t, 0) : tp_sym_int(1));
         column = tp_sym_add(column, t->ndim ? tp_tensor_sym_size(t, t->ndim - 1) : tp_sym_int(1));
     }
+    for (uint32_t i = 0; i < l->count; i++)
+        if (l->item[i].tensor->keys & TP_LAYER_BIT(TP_LAYER_TRANSFORM))
+            return tp_rule_done(&s, padded_blocks(&s, l, column), result);
     tp_value size[2] = { tp_of_sym(l->count ? row : tp_sym_int(1)), tp_of_sym(column) };
     tp_value whole = CALL(zeros, tp_scope_list(&s, 2, size), tp_of_dtype(l->count ? tp_common_dtype(&common) : (tp_dtype)tp_the_runtime.default_dtype));
     row = column = tp_sym_int(0);
