@@ -631,3 +631,18 @@ def test_effects_stay_and_keep_their_order(capfd):
         assert capfd.readouterr().out.split() == wanted
         with pytest.raises(RuntimeError, match="not positive"):
             run(-2 * x)
+
+
+@pytest.mark.parametrize("grow", [lambda x: torch.cat([x, x]), lambda x: x.double()])
+def test_what_loops_carry_keeps_its_form(grow):
+    with pytest.raises(RuntimeError, match=r"Expected body_fn_output and carried_inputs to have same metadata but found:\npair\[1\]"):
+        torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, grow(x)), (torch.tensor(0), torch.ones(2)))
+    with pytest.raises(RuntimeError, match=r"Expected init and carry to have same metadata but found:\npair\[0\]"):
+        torch._higher_order_ops.scan(lambda carry, x: (grow(carry), x), torch.ones(2), torch.ones(3, 2))
+
+
+def test_cond_of_a_batch_of_predicates():
+    def either(p, x):
+        return torch.cond(p, lambda x: x + 1, lambda x: x - 1, (x,))
+    out = torch.func.vmap(either)(torch.tensor([True, False]), torch.zeros(2, 3))
+    assert out.tolist() == [[1.0] * 3, [-1.0] * 3]
