@@ -77,8 +77,9 @@ static void bag_chunk(void *pointer, int64_t index, int64_t count)
     for (int64_t b = tp_chunk_at(w->bags, index, count); b < tp_chunk_at(w->bags, index + 1, count); b++) {
         void *to = tp_row_at(r, w->to, b * w->width);
         int64_t counted = 0;
-        memset(to, 0, (size_t)(w->width * r->bytes));
-        if (w->mode == MAX)
+        if (w->width)                   /* else there is no memory */
+            memset(to, 0, (size_t)(w->width * r->bytes));
+        if (w->width && w->mode == MAX)
             memset(w->top + b * w->width, 0, (size_t)w->width * sizeof *w->top);
         for (int64_t i = w->offset[b]; i < bag_end(w, b); i++) {
             if (w->index[i] == w->padding)
