@@ -218,15 +218,12 @@ static bool tensor_at(indexing *x, PyObject *o, int shown_dim)
 
 static bool sequence_at(indexing *x, PyObject *o, int shown_dim)
 {
-    PyObject *t = face_literal(o, TP_DTYPE_NONE, (tp_device){ TP_CPU, -1 }, true);
-    if (!t)
+    const tp_device cpu = { TP_CPU, -1 };
+    PyObject *t = face_literal(o, TP_DTYPE_NONE, cpu, true);
+    if (t && face_tensor(t)->numel == 0)        /* an empty list indexes with no integers */
+        Py_SETREF(t, face_literal(o, TP_i64, cpu, true));
+    if (!(t = face_lifted(t)))
         return false;
-    if (face_tensor(t)->numel == 0) {       /* an empty list indexes with no integers */
-        PyObject *empty = PyObject_CallMethod(t, "long", NULL);
-        Py_DECREF(t);
-        if (!(t = empty))
-            return false;
-    }
     bool ok = tensor_at(x, t, shown_dim);
     Py_DECREF(t);
     return ok;

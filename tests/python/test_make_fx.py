@@ -330,3 +330,12 @@ def test_sizes_are_read_before_they_change():
 
     x = taper.arange(15.0).reshape(3, 5)
     assert make_fx(f, tracing_mode="symbolic")(x)(x).item() == f(x).item() == 22.5
+
+
+@pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
+@pytest.mark.parametrize("index", [[1, 0], [True, False], [], [[0, 1], [1, 1]]])
+def test_lists_that_index_are_literals(mode, index):
+    x = taper.arange(6.0).reshape(3, 2)
+    graph = make_fx(lambda x: x[..., index], tracing_mode=mode)(x)
+    assert [n.name for n in graph.graph.nodes if n.op != "output"] == ["x_1", "_tensor_constant0", "lift_fresh_copy", "index"]
+    assert graph(x).equal(x[..., index])
