@@ -77,22 +77,23 @@ static void bag_chunk(void *pointer, int64_t index, int64_t count)
     for (int64_t b = tp_chunk_at(w->bags, index, count); b < tp_chunk_at(w->bags, index + 1, count); b++) {
         void *to = tp_row_at(r, w->to, b * w->width);
         int64_t counted = 0;
-        if (w->width)                   /* else there is no memory */
+        bool wide = w->width;           /* else there is no memory, but bags are counted */
+        if (wide)
             memset(to, 0, (size_t)(w->width * r->bytes));
-        if (w->width && w->mode == MAX)
+        if (wide && w->mode == MAX)
             memset(w->top + b * w->width, 0, (size_t)w->width * sizeof *w->top);
         for (int64_t i = w->offset[b]; i < bag_end(w, b); i++) {
             if (w->index[i] == w->padding)
                 continue;
-            if (w->mode == MAX)
+            if (wide && w->mode == MAX)
                 raise_row(w, b, to, i, !counted);
-            else
+            else if (wide)
                 add_row(w, to, i);
             counted++;
         }
         w->size[b] = counted;
         tp_row_number by = tp_row_make(r, (double)counted);
-        if (w->mode == MEAN && counted > 1)
+        if (wide && w->mode == MEAN && counted > 1)
             tp_row_step_one(r, TP_PRIM_div, w->width, to, to, &by);
     }
 }
