@@ -149,6 +149,8 @@ static bool fill_request(tracing *t, request *r)
 {
     const tp_aot_facts *f = t->facts;
     for (uint32_t i = 0; i < f->tangent_count; i++) {
+        if (!tp_record_tangent_sizes(t->recorder, f->tangent_like[i]))
+            return false;
         tp_tensor *of = tp_as_tensor(t->result[f->tangent[i]]);
         tp_edge *edge = &r->root[r->root_count];
         if (!of || !tp_gradient_edge(of, edge))

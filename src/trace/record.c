@@ -498,6 +498,11 @@ tp_node *tp_record_tangent(tp_recorder *r, const char *name, tp_tensor *t)
     return n && follow(r, t, n) ? n : NULL;
 }
 
+bool tp_record_tangent_sizes(tp_recorder *r, const tp_tensor *t)
+{
+    return tp_sizes_prefer(&r->sizes, t, tp_record_node_of(r, t));
+}
+
 tp_node *tp_record_input(tp_recorder *r, const char *name, tp_value v)
 {
     tp_node *n = placeholder(r, name, v);

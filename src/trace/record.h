@@ -45,8 +45,10 @@ TP_API tp_graph *tp_recorder_graph(const tp_recorder *r);                      /
 
 /* A placeholder that starts as `name`; a tensor among the inputs is known by it from now on. */
 TP_API TP_CHECK tp_node *tp_record_input(tp_recorder *r, const char *name, tp_value v);
-/* An input that is there only when the program has run: no size is read from it, the program may need it before. */
+/* An input that is there only when the program has run: no size is read from it before tp_record_tangent_sizes; from then on compound
+ * ones are, which need not be kept then. */
 TP_API TP_CHECK tp_node *tp_record_tangent(tp_recorder *r, const char *name, tp_tensor *t);
+TP_API TP_CHECK bool tp_record_tangent_sizes(tp_recorder *r, const tp_tensor *t);
 /* `v` with nodes for tensors and symbols, owned. */
 TP_API TP_CHECK bool tp_record_lower(tp_recorder *r, tp_value v, tp_value *out);
 TP_API TP_CHECK tp_node *tp_record_output(tp_recorder *r, tp_value lowered);   /* borrows what tp_record_lower gave */

@@ -45,6 +45,19 @@ bool tp_sizes_note(tp_size_nodes *s, const tp_tensor *t, tp_node *n)
     return note_source(s, tp_tensor_sym_offset(t), n, -1);
 }
 
+bool tp_sizes_prefer(tp_size_nodes *s, const tp_tensor *t, tp_node *n)
+{
+    bool ok = true;
+    for (int i = 0; ok && tp_tensor_is_symbolic(t) && i < t->ndim; i++) {
+        tp_sym x = tp_tensor_sym_size(t, i);
+        if (!tp_sym_is_node(x) || tp_sym_is_symbol(x))
+            continue;
+        tp_map_remove(&s->source, x.word);
+        ok = note_source(s, x, n, i);
+    }
+    return ok;
+}
+
 /* The first call that gives the tensor other sizes in place, may be NULL: what it had is read before. */
 static tp_node *reshaped_by(const tp_node *n)
 {

@@ -22,6 +22,7 @@ typedef struct tp_size_nodes {
 
 void tp_sizes_fini(tp_size_nodes *s);                                           /* a zeroed struct is empty */
 TP_CHECK bool tp_sizes_note(tp_size_nodes *s, const tp_tensor *t, tp_node *n);  /* where its symbols may be read */
+TP_CHECK bool tp_sizes_prefer(tp_size_nodes *s, const tp_tensor *t, tp_node *n);    /* its compound sizes are read here from now on */
 TP_CHECK bool tp_sizes_note_word(tp_size_nodes *s, tp_sym x, tp_node *n);       /* the node yields x itself */
 /* The number, or the node that computes it; a NULL node: failed. */
 tp_value tp_sizes_value(tp_size_nodes *s, tp_graph *g, tp_sym x);
