@@ -216,7 +216,7 @@ int64_t tp_as_int(tp_value v)
 {
     int64_t hint;
     if (v.tag == TP_SYM && tp_sym_hint((tp_sym){ v.sym }, &hint) && !tp_sym_guard_int((tp_sym){ v.sym }, &hint))
-        tp_error_clear();           /* out of memory: as good as no guard was before there were any */
+        tp_error_clear();           /* no memory, or guards are refused: who reads a number cannot be told here */
     return tp_hint_of(v);
 }
 

@@ -6,7 +6,7 @@ from ... import nn
 from .._symbolic_trace import Tracer, _proxies_in
 from ..graph_module import GraphModule
 from ..node import map_aggregate
-from ..proxy import Proxy
+from ..proxy import Attribute, Proxy
 
 __all__ = ["MetaProxy", "MetaAttribute", "MetaDeviceAttribute", "MetaTracer", "proxys_to_metas", "gen_constructor_wrapper",
            "manual_meta_overrides", "symbolic_trace"]
@@ -55,20 +55,8 @@ class MetaProxy(Proxy):
         return MetaAttribute(self, name)
 
 
-class MetaAttribute(MetaProxy):
+class MetaAttribute(Attribute, MetaProxy):
     """x.name: a method when it is called, else an attribute that is read."""
-
-    def __init__(self, root, attr):
-        self.root, self.attr, self.tracer, self._node = root, attr, root.tracer, None
-
-    @property
-    def node(self):
-        if self._node is None:
-            self._node = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {}).node
-        return self._node
-
-    def __call__(self, *args, **kwargs):
-        return self.tracer.create_proxy("call_method", self.attr, (self.root,) + args, kwargs)
 
 
 class MetaDeviceAttribute(MetaAttribute):
