@@ -81,11 +81,11 @@ static bool accumulate_apply(tp_grad_node *n, const tp_value *g, tp_value *out)
     tp_tensor *old = leaf->autograd->grad;
     bool ok = old ? next_gradient(leaf, old, g[0].tensor) : first_gradient(leaf, g[0].tensor);
     pthread_mutex_unlock(&self->lock);
-    for (tp_hook *h = leaf->autograd->post_accumulate; ok && h; h = h->next) {
-        tp_value v = tp_of_tensor(tp_tensor_ref(leaf));
-        ok = h->call(h, &v, 1, NULL, 0);
-        tp_value_unref(v);
-    }
+    if (!ok || !leaf->autograd->post_accumulate)
+        return ok;
+    tp_value v = tp_of_tensor(tp_tensor_ref(leaf));
+    ok = tp_hooks_run(leaf->autograd->post_accumulate, &v, 1, NULL, 0);
+    tp_value_unref(v);
     return ok;
 }
 

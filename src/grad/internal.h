@@ -7,7 +7,7 @@
 void tp_grad_node_bury(tp_grad_node *n);                /* node.c: frees it now, parts that hold others included */
 void tp_hooks_free(tp_hook *list);                      /* node.c */
 /* node.c: calls them in order; a hook may remove itself. */
-TP_CHECK bool tp_hooks_run(tp_hook *list, tp_value *gradients, size_t count, tp_value *results, size_t result_count);
+TP_CHECK bool tp_hooks_run(const tp_hook *list, tp_value *gradients, size_t count, tp_value *results, size_t result_count);
 const char *tp_grad_node_title(const tp_grad_node *n, char out[64]);   /* node.c: "Exp" of ExpBackward0, for messages */
 void tp_grad_mark(tp_tensor *t);                        /* tensor_grad.c: sets or clears the layer's key */
 TP_CHECK tp_counter *tp_counter_new(uint32_t count);    /* tensor_grad.c */

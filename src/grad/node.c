@@ -207,12 +207,22 @@ void tp_hooks_free(tp_hook *list)
     drop_hooks(list);
 }
 
-bool tp_hooks_run(tp_hook *list, tp_value *gradients, size_t count, tp_value *results, size_t result_count)
+/* A hook may remove hooks, itself among them, and add others: what runs is what stood in the list at first, as PyTorch has it. */
+bool tp_hooks_run(const tp_hook *list, tp_value *gradients, size_t count, tp_value *results, size_t result_count)
 {
-    for (tp_hook *next; list; list = next) {
-        next = list->next;
-        if (!list->call(list, gradients, count, results, result_count))
-            return false;
+    size_t hooks = 0, held = 0;
+    for (const tp_hook *h = list; h; h = h->next)
+        hooks++;
+    tp_hook *copy = hooks ? tp_alloc_array(hooks, sizeof *copy) : NULL;
+    bool ok = copy || !hooks;
+    for (const tp_hook *h = list; ok && h; h = h->next) {
+        copy[held++] = (tp_hook){ .id = h->id, .callable = h->callable, .call = h->call };
+        tp_count_up(&h->callable->refs);
     }
-    return true;
+    for (size_t i = 0; ok && i < held; i++)
+        ok = copy[i].call(&copy[i], gradients, count, results, result_count);
+    for (size_t i = 0; i < held; i++)
+        tp_value_unref((tp_value){ .tag = TP_HANDLE, .handle = copy[i].callable });
+    tp_free(copy);
+    return ok;
 }
