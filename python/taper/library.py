@@ -332,7 +332,7 @@ def _scoped_library(*args, **kwargs):
         library._destroy()
 
 
-_custom_ops = weakref.WeakValueDictionary()         # qualified name -> the CustomOpDef that has it
+_custom_ops = {}         # qualified name -> the CustomOpDef that has it; programs need not keep what custom_op gave them
 
 
 class CustomOpDef:

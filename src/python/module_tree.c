@@ -160,7 +160,7 @@ static PyObject *module_put(PyObject *unused, PyObject *args)
 /* ---- train() ---- */
 typedef struct training {
     PyObject *mode;             /* borrowed: True or False */
-    PyObject *train, *children, *named_children, *setattr, *training;   /* counted: the words */
+    PyObject *train, *children, *named_children, *setattr, *training, *modules;     /* counted: names of attributes */
 } training;
 
 static bool train_children(const training *t, PyObject *module);
@@ -189,11 +189,12 @@ static bool train_module(const training *t, PyObject *module)
     return ok;
 }
 
-/* Each child once, in order: from the dict, or as a class of its own mind lists them. */
+/* Each child once, in order: from the dict, or as a class that keeps or lists them in its own way gives them. */
 static bool train_children(const training *t, PyObject *module)
 {
     PyTypeObject *type = Py_TYPE(module);
-    bool usual = face_module_is_usual(type, t->children) && face_module_is_usual(type, t->named_children);
+    bool usual = face_module_is_usual(type, t->children) && face_module_is_usual(type, t->named_children) &&
+                 !_PyType_Lookup(type, t->modules);
     PyObject *own = usual ? PyObject_GenericGetDict(module, NULL) : NULL, *members = own ? members_in(module, own, 2) : NULL;
     if (members && PyDict_GET_SIZE(members) == 0) {
         Py_DECREF(own);
@@ -226,12 +227,14 @@ static PyObject *module_train_children(PyObject *unused, PyObject *args)
         return NULL;
     bool ok = (t.train = PyUnicode_InternFromString("train")) && (t.children = PyUnicode_InternFromString("children")) &&
               (t.named_children = PyUnicode_InternFromString("named_children")) && (t.setattr = PyUnicode_InternFromString("__setattr__")) &&
-              (t.training = PyUnicode_InternFromString("training")) && train_children(&t, module);
+              (t.training = PyUnicode_InternFromString("training")) && (t.modules = PyUnicode_InternFromString("_modules")) &&
+              train_children(&t, module);
     Py_XDECREF(t.train);
     Py_XDECREF(t.children);
     Py_XDECREF(t.named_children);
     Py_XDECREF(t.setattr);
     Py_XDECREF(t.training);
+    Py_XDECREF(t.modules);
     if (!ok)
         return NULL;
     Py_RETURN_NONE;

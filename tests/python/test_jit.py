@@ -304,3 +304,27 @@ def test_archives_travel(tmp_path):
     torch.testing.assert_close(torch.tensor(eval(run.stdout)), net(x).detach())
     values, _ = jit.load(there)(x)
     torch.testing.assert_close(values, torch.topk(x * 2 + torch.tensor([1.0, 2.0, 3.0]), 2)[0])
+
+
+def test_loaded_and_traced_modules_change_their_mode():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.drop = torch.nn.Linear(2, 2), torch.nn.Sequential(torch.nn.Dropout())
+
+        def forward(self, x):
+            return self.drop(self.first(x))
+
+    traced, file = torch.jit.trace(Net().eval(), torch.ones(3, 2)), io.BytesIO()
+    torch.jit.save(traced, file)
+    file.seek(0)
+    for module in (traced, torch.jit.load(file)):
+        for change, mode in ((module.train, True), (module.eval, False), (lambda: module.train(True), True), (lambda: module.train(False), False)):
+            assert change() is module
+            assert [m.training for m in module.modules()] == [mode] * 4
+            file = io.BytesIO()
+            torch.jit.save(module, file)
+            file.seek(0)
+            assert [m.training for m in torch.jit.load(file).modules()] == [mode] * 4
+        with pytest.raises(ValueError, match="training mode is expected to be boolean"):
+            module.train(1)

@@ -1,4 +1,6 @@
 """Ops that a program defines: gradients by register_autograd, Autograd kernels and composites; fake kernels."""
+import gc
+
 import pytest
 import taper as torch
 from taper import Tensor
@@ -139,3 +141,17 @@ def test_meta_without_a_kernel(library):
     library.impl("plain", lambda x: x + 1, "CPU")
     with pytest.raises(NotImplementedError, match="attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel"):
         torch.ops.gradients.plain(torch.empty(2, device="meta"))
+
+
+def test_custom_op_lives_though_nobody_keeps_what_defined_it():
+    def define():
+        @torch.library.custom_op("kept::doubled", mutates_args=())
+        def doubled(x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+    define()
+    gc.collect()
+    torch.library.register_fake("kept::doubled", lambda x: torch.empty_like(x))
+    gc.collect()
+    assert torch.ops.kept.doubled(torch.ones(2)).tolist() == [2, 2]
+    assert torch.ops.kept.doubled.default(torch.ones(2, device="meta")).shape == (2,)
