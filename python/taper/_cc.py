@@ -47,7 +47,7 @@ def cc(program, path=None, args=None, kwargs=None, *, main=False, function="mode
 
     text = _C._c_write(graph, constants, names, function, main)
     if path is not None:
-        with open(path, "w", encoding="utf-8") as file:
+        with _C._OutputFile(path) as file:
             file.write(text)
     return text
 

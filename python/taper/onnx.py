@@ -2,6 +2,7 @@
 import inspect
 import io
 import logging
+import os
 
 from . import _C
 from ._recording import attribute, input_names, names_of, record, state_of, tensors_of
@@ -84,13 +85,14 @@ class ONNXProgram:
         if model_state is not None or not include_initializers:
             raise NotImplementedError("ONNXProgram.save with weights beside the model")
         if serializer is not None:
-            with open(destination, "wb") if isinstance(destination, str) else _Borrowed(destination) as file:
+            with _C._OutputFile(destination) if isinstance(destination, (str, os.PathLike)) else _Borrowed(destination) as file:
                 serializer.serialize(self, file)
         elif isinstance(destination, io.IOBase) or hasattr(destination, "write"):
             destination.write(self._model_bytes())
         else:
-            with open(destination, "wb") as file:
-                file.write(self._model_bytes())
+            model = self._model_bytes()
+            with _C._OutputFile(destination) as file:
+                file.write(model)
 
     def adapt_torch_inputs_to_onnx(self, *args, model_with_state_dict=None, **kwargs):
         """The tensors among the arguments, in the order of the model's inputs."""

@@ -11,6 +11,7 @@ import socket
 import time
 import warnings
 
+from . import _C
 from .utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["profile", "schedule", "supported_activities", "tensorboard_trace_handler", "ProfilerAction", "ProfilerActivity",
@@ -139,8 +140,8 @@ class EventList(list):
     def export_chrome_trace(self, path):
         trace = [{"ph": "X", "cat": "cpu_op", "name": event.name, "pid": os.getpid(), "tid": 0, "ts": event.start,
                   "dur": event.cpu_time_total} for event in self]
-        with open(path, "w") as file:
-            json.dump({"schemaVersion": 1, "traceEvents": trace}, file)
+        with _C._OutputFile(path) as file:
+            file.write(json.dumps({"schemaVersion": 1, "traceEvents": trace}))
 
 
 _recording = []     # the recorder that is on, innermost last

@@ -46,9 +46,13 @@ def save(obj, f, pickle_module=pickle, pickle_protocol=DEFAULT_PROTOCOL, _use_ne
     if not _use_new_zipfile_serialization:
         return _save_legacy(obj, f, pickle_module, pickle_protocol)
     data, storages = _pickle(obj, pickle_module, pickle_protocol)
-    writer = _C.PyTorchFileWriter(_writable(f))
+    with _writable(f) as to:
+        _write_archive(_C.PyTorchFileWriter(to), data, storages, _disable_byteorder_record)
+
+
+def _write_archive(writer, data, storages, no_byteorder):
     for name, text in (("data.pkl", data), (".format_version", b"1"), (".storage_alignment", b"64"), ("byteorder", b"little")):
-        if name != "byteorder" or not _disable_byteorder_record:
+        if name != "byteorder" or not no_byteorder:
             writer.write_record(name, text, len(text))
     for key, storage in enumerate(storages):
         if getattr(_state, "skip_data", False):
@@ -59,15 +63,16 @@ def save(obj, f, pickle_module=pickle, pickle_protocol=DEFAULT_PROTOCOL, _use_ne
 
 
 def _writable(f):
+    """What the archive is written to, for a `with`."""
     if not _is_path(f):
-        return f
+        return contextlib.nullcontext(f)
     f = os.fspath(f)
     folder = os.path.dirname(f)
     if folder and not os.path.isdir(folder):
         raise RuntimeError(f"Parent directory {folder} does not exist.")
     if not f.isascii():         # as PyTorch does, whose root folder is then called `archive`
-        return open(f, "wb")
-    return f
+        return _C._OutputFile(f)
+    return contextlib.nullcontext(f)
 
 
 def _pickle(obj, pickle_module, protocol, ids=None):
@@ -461,7 +466,7 @@ def _save_legacy(obj, f, pickle_module, protocol):
     head = {"protocol_version": PROTOCOL_VERSION, "little_endian": True, "type_sizes": sizes}
     data, storages = _pickle(obj, pickle_module, protocol, with_view)
     keys = sorted(str(i) for i in range(len(storages)))
-    with open(f, "wb") if _is_path(f) else contextlib.nullcontext(f) as file:
+    with _C._OutputFile(f) if _is_path(f) else contextlib.nullcontext(f) as file:
         for part in (MAGIC_NUMBER, PROTOCOL_VERSION, head):
             file.write(pickle_module.dumps(part, protocol=protocol))
         file.write(data)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "export/translate.h"
+#include "format/output.h"
 
 static const char usage[] = "usage: taper cc model.pt2 [-o model.c] [--main] [--name function]\n"
                             "       taper onnx model.pt2 -o model.onnx\n";
@@ -40,11 +41,12 @@ static bool read_command(command *c, int argc, char **argv)
 
 static bool write_file(const char *path, const tp_text *text)
 {
-    FILE *f = path ? fopen(path, "wb") : stdout;
-    bool ok = f && fwrite(tp_text_read(text), 1, text->length, f) == text->length;
-    if (f)
-        ok = (path ? fclose(f) : fflush(f)) == 0 && ok;
-    return ok || tp_fail(TP_ERR_RUNTIME, "%s: cannot be written", path ? path : "standard output");
+    if (!path)
+        return (fwrite(tp_text_read(text), 1, text->length, stdout) == text->length && fflush(stdout) == 0) ||
+               tp_fail(TP_ERR_RUNTIME, "standard output cannot be written");
+    tp_output *o = tp_output_new(path);
+    bool ok = o && tp_output_write(o, tp_text_read(text), text->length);
+    return tp_output_finish(o, ok);
 }
 
 int main(int argc, char **argv)

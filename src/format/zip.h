@@ -59,14 +59,14 @@ typedef bool tp_zip_sink(void *to, const void *bytes, size_t count);
 /* `root` is the folder of every entry, "" for none. */
 TP_API TP_CHECK tp_zip_writer *tp_zip_writer_new(const char *root, tp_zip_sink *sink, void *to);
 TP_API TP_CHECK tp_zip_writer *tp_zip_writer_new_text(const char *root, tp_text *out);   /* appends to a text, borrowed */
-TP_API TP_CHECK tp_zip_writer *tp_zip_writer_new_file(const char *root, const char *path);      /* made or replaced */
+TP_API TP_CHECK tp_zip_writer *tp_zip_writer_new_file(const char *root, const char *path);      /* replaced whole: output.h */
 TP_API TP_CHECK bool tp_zip_add(tp_zip_writer *w, const char *name, const void *bytes, size_t count);
 TP_API TP_CHECK bool tp_zip_add_text(tp_zip_writer *w, const char *name, const char *text);
 /* `.data/serialization_id`: 40 digits that depend on names and contents of the entries so far. PyTorch's last entry. */
 TP_API TP_CHECK bool tp_zip_add_id(tp_zip_writer *w);
 /* Writes the directory and closes the file. The writer still has to be freed. */
 TP_API TP_CHECK bool tp_zip_writer_finish(tp_zip_writer *w);
-TP_API void tp_zip_writer_free(tp_zip_writer *w);   /* an unfinished file stays as it is; NULL is fine */
+TP_API void tp_zip_writer_free(tp_zip_writer *w);   /* an unfinished file is not there; NULL is fine */
 
 /* ---- what both use ---- */
 TP_API uint32_t tp_crc32(uint32_t crc, const void *bytes, size_t count);    /* begin with 0; may be continued */

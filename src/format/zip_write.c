@@ -4,7 +4,6 @@
  * 4 GB on an entry carries 64-bit sizes in extra fields and a longer descriptor. */
 #include "format/zip.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +11,7 @@
 #include "base/array.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "format/output.h"
 
 typedef struct written {
     char    *name;              /* owned */
@@ -23,7 +23,7 @@ struct tp_zip_writer {
     char     *root;             /* owned: "archive/" or "" */
     tp_zip_sink *sink;
     void     *to;               /* borrowed: what the sink wants */
-    FILE     *file;             /* owned, may be NULL */
+    tp_output *file;            /* owned, may be NULL */
     uint64_t  at;               /* bytes written */
     uint64_t  name_hash, data_hash;     /* for the serialization id */
     tp_array(written) entry;
@@ -199,8 +199,7 @@ tp_zip_writer *tp_zip_writer_new_text(const char *root, tp_text *out)
 
 static bool to_file(void *to, const void *bytes, size_t count)
 {
-    return fwrite(bytes, 1, count, to) == count ||
-           tp_fail(TP_ERR_RUNTIME, "PytorchStreamWriter failed writing file: %s", strerror(errno));
+    return tp_output_write(to, bytes, count);
 }
 
 tp_zip_writer *tp_zip_writer_new_file(const char *root, const char *path)
@@ -208,9 +207,9 @@ tp_zip_writer *tp_zip_writer_new_file(const char *root, const char *path)
     tp_zip_writer *w = tp_zip_writer_new(root, to_file, NULL);
     if (!w)
         return NULL;
-    if (!(w->to = w->file = fopen(path, "wb"))) {
+    if (!(w->to = w->file = tp_output_new(path))) {
         tp_zip_writer_free(w);
-        return tp_fail(TP_ERR_RUNTIME, "File %s cannot be opened.", path);
+        return NULL;
     }
     return w;
 }
@@ -219,8 +218,7 @@ void tp_zip_writer_free(tp_zip_writer *w)
 {
     if (!w)
         return;
-    if (w->file)
-        fclose(w->file);
+    (void)tp_output_finish(w->file, false);
     for (size_t i = 0; i < w->entry.count; i++)
         tp_free(w->entry.item[i].name);
     tp_array_fini(&w->entry);
@@ -280,11 +278,8 @@ bool tp_zip_writer_finish(tp_zip_writer *w)
         ok = emit_central(w, &w->entry.item[i]);
     ok = ok && emit_end(w, directory);
     w->finished = true;
-    if (w->file) {
-        FILE *file = w->file;
-        w->file = NULL;
-        if (fclose(file) != 0 && ok)
-            ok = tp_fail(TP_ERR_RUNTIME, "PytorchStreamWriter failed writing file: %s", strerror(errno));
-    }
+    if (w->file)
+        ok = tp_output_finish(w->file, ok);
+    w->file = NULL;
     return ok;
 }

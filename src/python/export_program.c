@@ -240,10 +240,11 @@ static PyObject *export_load(PyObject *module, PyObject *from)
         p = z ? tp_program_read(z) : NULL;
         tp_zip_unref(z);
     } else {
-        const char *path = PyUnicode_AsUTF8(from);
-        if (!path)
+        PyObject *path = NULL;
+        if (!PyUnicode_FSConverter(from, &path))
             return NULL;
-        p = tp_program_load(path);
+        p = tp_program_load(PyBytes_AS_STRING(path));
+        Py_DECREF(path);
     }
     PyObject *made = p ? show_program(p) : face_raise();
     tp_program_unref(p);

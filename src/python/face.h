@@ -357,6 +357,7 @@ bool face_call_flat(PyObject *callable, const tp_value *arg, uint32_t count, tp_
 bool face_storage_init(PyObject *module);           /* storage_type.c */
 PyObject *face_storage(tp_storage *s, tp_device device);
 bool face_archive_init(PyObject *module);           /* serialization.c */
+bool face_output_init(PyObject *module);            /* output_file.c */
 bool face_pickle_init(PyObject *module);            /* serialization_pickle.c */
 bool face_generator_init(PyObject *module);         /* generator_type.c */
 struct tp_generator *face_generator_of(PyObject *o);  /* borrowed */

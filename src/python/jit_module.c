@@ -590,25 +590,33 @@ static bool sink_write(void *to, const void *bytes, size_t count)
     return done || face_foreign();
 }
 
-/* _jit_save(module or function, path or file, root folder) */
-static PyObject *save(PyObject *unused, PyObject *args)
+/* `path` is bytes, or NULL: then `file` takes what is written. */
+static PyObject *save_to(PyObject *what, PyObject *path, PyObject *file, const char *root)
 {
-    PyObject *what, *file;
-    const char *root;
-    (void)unused;
-    if (!PyArg_ParseTuple(args, "OOs", &what, &file, &root))
-        return NULL;
     tp_jit_function *f = face_jit_function_of(what);
     tp_jit_module *m = face_jit_module_of(what), *made = NULL;
     if (!m && !f)
         return PyErr_Format(PyExc_TypeError, "a ScriptModule or ScriptFunction is needed, not %s", Py_TYPE(what)->tp_name);
     if (!m && !(m = made = tp_jit_module_of_function(f)))
         return face_raise();
-    tp_zip_writer *w = PyUnicode_Check(file) ? tp_zip_writer_new_file(root, PyUnicode_AsUTF8(file)) : tp_zip_writer_new(root, sink_write, file);
+    tp_zip_writer *w = path ? tp_zip_writer_new_file(root, PyBytes_AS_STRING(path)) : tp_zip_writer_new(root, sink_write, file);
     bool ok = w && tp_jit_save(w, m) && tp_zip_writer_finish(w);
     tp_zip_writer_free(w);
     tp_jit_module_unref(made);
     return ok ? Py_NewRef(Py_None) : face_raise();
+}
+
+/* _jit_save(module or function, path or file, root folder) */
+static PyObject *save(PyObject *unused, PyObject *args)
+{
+    PyObject *what, *file, *path = NULL;
+    const char *root;
+    (void)unused;
+    if (!PyArg_ParseTuple(args, "OOs", &what, &file, &root) || (PyUnicode_Check(file) && !PyUnicode_FSConverter(file, &path)))
+        return NULL;
+    PyObject *done = save_to(what, path, file, root);
+    Py_XDECREF(path);
+    return done;
 }
 
 static void drop_bytes(void *owner) { Py_DECREF((PyObject *)owner); }
@@ -616,11 +624,15 @@ static void drop_bytes(void *owner) { Py_DECREF((PyObject *)owner); }
 /* _jit_load(path or bytes) -> C module */
 static PyObject *load(PyObject *unused, PyObject *file)
 {
+    PyObject *path = NULL;
     (void)unused;
-    tp_zip *z = PyBytes_Check(file) ? tp_zip_open_memory(PyBytes_AS_STRING(file), (size_t)PyBytes_GET_SIZE(file), 0, Py_NewRef(file), drop_bytes)
-              : PyUnicode_Check(file) ? tp_zip_open(PyUnicode_AsUTF8(file), 0) : NULL;
+    if (!PyBytes_Check(file) && !PyUnicode_FSConverter(file, &path))
+        return NULL;
+    tp_zip *z = path ? tp_zip_open(PyBytes_AS_STRING(path), 0)
+                     : tp_zip_open_memory(PyBytes_AS_STRING(file), (size_t)PyBytes_GET_SIZE(file), 0, Py_NewRef(file), drop_bytes);
+    Py_XDECREF(path);
     if (!z)
-        return tp_error_kind() ? face_raise() : PyErr_Format(PyExc_TypeError, "a path or bytes are needed");
+        return face_raise();
     tp_jit_module *m = tp_jit_load(z);
     PyObject *made = m ? face_jit_module(m) : face_raise();
     tp_jit_module_unref(m);

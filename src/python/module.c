@@ -92,7 +92,7 @@ static bool (*const parts[])(PyObject *module) = {
     face_forward_mode_init,
     face_functional_init,
     face_gradcheck_init,
-    face_archive_init,
+    face_archive_init, face_output_init,
     face_pickle_init,
     face_jit_init,
     face_aot_init,

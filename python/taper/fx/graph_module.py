@@ -360,8 +360,9 @@ class GraphModule(Module):
         lines.append(f"self.load_state_dict(torch.load(r'{folder / 'state_dict.pt'}'))")
         head = f"\n{_import_line('torch', package)}\n{_import_block(made.globals)}\n\nfrom {package.__name__}.nn import *\nclass {module_name}(torch.nn.Module):\n"
         body = "    def __init__(self):\n        super().__init__()\n" + "".join(f"        {line}\n" for line in lines)
-        (folder / "module.py").write_text(head + body + _indent(made.src.rstrip(" "), 4) + "\n")
-        (folder / "__init__.py").write_text("from .module import *")
+        for name, text in (("module.py", head + body + _indent(made.src.rstrip(" "), 4) + "\n"), ("__init__.py", "from .module import *")):
+            with _C._OutputFile(folder / name) as file:
+                file.write(text)
         if pickled:
             warnings.warn("Was not able to save the following children modules as reprs -saved as pickled files instead: " f"{pickled}",
                           stacklevel=2)

@@ -35,7 +35,7 @@ class _Dot:
         return _C._fx_draw(self._graph, self._boxes).encode()
 
     def write_svg(self, path):
-        with open(path, "wb") as file:
+        with _C._OutputFile(path) as file:
             file.write(self.create_svg())
         return True
 
@@ -44,7 +44,7 @@ class _Dot:
             return self.write_svg(path)
         if format not in ("raw", "dot"):
             self.create_png()
-        with open(path, "w") as file:
+        with _C._OutputFile(path) as file:
             file.write(self.to_string())
         return True
 
