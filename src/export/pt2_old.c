@@ -204,7 +204,7 @@ bool tp_pt2_read_saved(tp_program *p, tp_zip *outer, const char *name, tp_state_
     if (!e || !e->size)
         return true;
     char *bytes = tp_zip_read_new(outer, e);
-    tp_zip *z = bytes ? tp_zip_open_memory(bytes, e->size, TP_ZIP_ANY_CRC, NULL, NULL) : NULL;
+    tp_zip *z = bytes ? tp_zip_open_memory(bytes, e->size, TP_ZIP_NO_CRC, NULL, NULL) : NULL;
     if (z)
         tp_error_clear();       /* add_row asks whether one was set since */
     bool ok = z && load_archive(p, z, row, count);

@@ -266,6 +266,8 @@ static tp_storage *load_storage(loading *l, const char *path)
         return NULL;
     void *bytes = tp_zip_borrow(l->zip, e);
     tp_storage *s;
+    if (bytes && !tp_zip_check(l->zip, e))
+        return NULL;
     if (bytes && (uintptr_t)bytes % 16 == 0)
         s = tp_storage_take_foreign(bytes, e->size, tp_zip_ref(l->zip), drop_zip);
     else if ((s = tp_storage_new(e->size)) && e->size && !tp_zip_read(l->zip, e, s->data)) {

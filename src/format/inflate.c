@@ -1,4 +1,4 @@
-/* inflate.c - RFC 1951 and its checksum's companion of RFC 1952, for the few deflated entries that PyTorch writes.
+/* inflate.c - RFC 1951, for the few deflated entries that PyTorch writes.
  *
  * Codes are decoded canonically, a bit at a time with a table of counts: no look-up tables to build, half a megabyte of code
  * text in milliseconds. Input and output are whole blocks, so every step is one comparison away from being safe. */
@@ -204,46 +204,4 @@ bool tp_inflate(const void *in, size_t in_count, void *out, size_t out_count)
         if (last)
             return s.at == s.out_end && s.in == s.in_end;
     }
-}
-
-/* ---- CRC-32 ---- */
-
-enum { SLICES = 16, WORTH_TABLES = 1 << 14 };
-
-static uint32_t crc_nibbles(uint32_t crc, const uint8_t *p, size_t count)
-{
-    static const uint32_t table[16] = { 0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
-                                        0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
-                                        0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c };
-    for (; count; count--) {
-        crc ^= *p++;
-        crc = crc >> 4 ^ table[crc & 15];
-        crc = crc >> 4 ^ table[crc & 15];
-    }
-    return crc;
-}
-
-/* Sixteen bytes a step. The tables are made on the stack: 4096 words, a few microseconds, and no state anywhere. */
-static uint32_t crc_slices(uint32_t crc, const uint8_t *p, size_t count)
-{
-    uint32_t table[SLICES][256];
-    for (unsigned i = 0; i < 256; i++) {
-        uint8_t byte = (uint8_t)i;
-        table[0][i] = crc_nibbles(0, &byte, 1);
-    }
-    for (int k = 1; k < SLICES; k++)
-        for (unsigned i = 0; i < 256; i++)
-            table[k][i] = table[k - 1][i] >> 8 ^ table[0][table[k - 1][i] & 255];
-    for (; count >= SLICES; count -= SLICES, p += SLICES) {
-        uint32_t next = 0;
-        for (int k = 0; k < SLICES; k++)
-            next ^= table[SLICES - 1 - k][p[k] ^ (k < 4 ? crc >> 8 * k & 255 : 0)];
-        crc = next;
-    }
-    return crc_nibbles(crc, p, count);
-}
-
-uint32_t tp_crc32(uint32_t crc, const void *bytes, size_t count)
-{
-    return ~(count < WORTH_TABLES ? crc_nibbles : crc_slices)(~crc, bytes, count);
 }

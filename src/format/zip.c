@@ -34,6 +34,7 @@ struct tp_zip {
     tp_arena  names;
     tp_text_map index;          /* name -> index of the entry */
     const char *root;           /* in `names` */
+    bool      sums;             /* not all are 0 */
 };
 
 enum {
@@ -226,6 +227,22 @@ static bool check_overlap(extent *e, size_t count)
     return true;
 }
 
+/* Code texts shrink to a fifth. What grows a thousandfold was made to fill the memory of its reader. */
+static bool check_growth(const tp_zip *z)
+{
+    enum { MOST_GROWTH = 100, ALWAYS = 16 << 20 };
+    uint64_t packed = 0, size = 0;
+    for (size_t i = 0; i < z->count; i++)
+        if (z->entry[i].method == TP_ZIP_DEFLATED) {
+            packed += z->entry[i].packed;       /* inside the file, and none overlap: no overflow */
+            size += z->entry[i].size;           /* at most 1032 times as much */
+        }
+    if (size > ALWAYS && (size - ALWAYS) / MOST_GROWTH > packed)
+        return tp_fail(TP_ERR_RUNTIME, "PytorchStreamReader failed reading zip archive: its %llu deflated bytes unpack to %llu, "
+                       "more than a checkpoint can need", (unsigned long long)packed, (unsigned long long)size);
+    return true;
+}
+
 /* One entry at `head`, which has `left` bytes of the directory; gives how many it took, 0 on failure. */
 static size_t read_entry(tp_zip *z, const directory *d, const uint8_t *head, size_t left, size_t i, extent *where)
 {
@@ -271,7 +288,9 @@ static bool read_directory(tp_zip *z)
         took = read_entry(z, &d, all + at, d.bytes - at, z->count, &where[z->count]);
         ok = took != 0;
     }
-    ok = ok && check_overlap(where, z->count);
+    ok = ok && check_overlap(where, z->count) && check_growth(z);
+    for (size_t i = 0; i < z->count; i++)
+        z->sums = z->sums || z->entry[i].crc;
     tp_free(where);
     tp_free(all);
     return ok;
@@ -300,8 +319,11 @@ static tp_zip *zip_new(unsigned flags)
 
 static tp_zip *finish_opening(tp_zip *z)
 {
-    if (read_directory(z) && find_root(z))
+    if (read_directory(z) && find_root(z)) {
+        if (z->flags & TP_ZIP_NO_CRC && !z->sums)
+            z->flags |= TP_ZIP_ANY_CRC;
         return z;
+    }
     tp_zip_unref(z);
     return NULL;
 }
@@ -423,27 +445,57 @@ void *tp_zip_borrow(const tp_zip *z, const tp_zip_entry *e)
     return z->data && e->method == TP_ZIP_STORED ? z->data + e->at : NULL;
 }
 
-static bool unpack(const tp_zip *z, const tp_zip_entry *e, void *out)
+/* Sums are made while a piece is still in the cache. */
+static bool copy_summed(const tp_zip *z, const tp_zip_entry *e, char *out, uint32_t *sum)
+{
+    enum { PIECE = 1 << 18 };
+    *sum = 0;
+    for (uint64_t done = 0; done < e->size;) {
+        size_t count = e->size - done < PIECE ? (size_t)(e->size - done) : PIECE;
+        if (!read_at(z, e->at + done, out + done, count))
+            return false;
+        *sum = tp_crc32(*sum, out + done, count);
+        done += count;
+    }
+    return true;
+}
+
+bool tp_zip_read_sum(const tp_zip *z, const tp_zip_entry *e, void *out, uint32_t *sum)
 {
     if (e->method == TP_ZIP_STORED)
-        return read_at(z, e->at, out, e->size);
+        return copy_summed(z, e, out, sum);
     uint8_t *packed = tp_alloc(e->packed ? e->packed : 1);
     if (!packed)
         return false;
     bool ok = read_at(z, e->at, packed, e->packed) &&
               (tp_inflate(packed, e->packed, out, e->size) || broken("decompression failed"));
     tp_free(packed);
+    if (ok)
+        *sum = tp_crc32(0, out, e->size);
     return ok;
+}
+
+static bool check_sum(const tp_zip *z, const tp_zip_entry *e, uint32_t sum)
+{
+    return sum == e->crc || z->flags & TP_ZIP_ANY_CRC ||
+           tp_fail(TP_ERR_RUNTIME, "PytorchStreamReader failed reading file %s: CRC-32 check failed. " CORRUPTED, e->name);
 }
 
 bool tp_zip_read(const tp_zip *z, const tp_zip_entry *e, void *out)
 {
-    if (!unpack(z, e, out))
-        return false;
-    if (!(z->flags & TP_ZIP_ANY_CRC) && tp_crc32(0, out, e->size) != e->crc)
-        return tp_fail(TP_ERR_RUNTIME, "PytorchStreamReader failed reading file %s: CRC-32 check failed. " CORRUPTED,
-                       e->name);
-    return true;
+    uint32_t sum;
+    return tp_zip_read_sum(z, e, out, &sum) && check_sum(z, e, sum);
+}
+
+bool tp_zip_has_sums(const tp_zip *z)
+{
+    return z->sums;
+}
+
+bool tp_zip_check(const tp_zip *z, const tp_zip_entry *e)
+{
+    const void *bytes = tp_zip_borrow(z, e);
+    return !bytes || z->flags & TP_ZIP_ANY_CRC || check_sum(z, e, tp_crc32(0, bytes, e->size));
 }
 
 char *tp_zip_read_new(const tp_zip *z, const tp_zip_entry *e)

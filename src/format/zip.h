@@ -2,7 +2,8 @@
  *
  * Reading. An archive is a file read by position, a file mapped into memory, or a block of memory. Opening it checks the
  * whole directory: every entry lies inside the file, before the directory, and overlaps no other; names are unique and
- * hold no NUL. Entries are stored or deflated. Always: `entry[i].at + entry[i].packed` is inside the file.
+ * hold no NUL. Entries are stored or deflated; deflated ones unpack to no more than a hundred times what they take, all together,
+ * and 16 MB. Always: `entry[i].at + entry[i].packed` is inside the file.
  * An archive is counted, because storages that look into a mapping keep it alive.
  *
  * Writing. Entries are stored, their data on multiples of 64, one after the other; nothing is sought back, so any sink will
@@ -29,7 +30,8 @@ typedef struct tp_zip_entry {
 
 enum {
     TP_ZIP_MAP = 1,         /* map the file (private: writes do not reach it); else entries are read by position */
-    TP_ZIP_ANY_CRC = 2,     /* do not check sums: PyTorch can be told to write none, and never looks */
+    TP_ZIP_ANY_CRC = 2,     /* do not check sums */
+    TP_ZIP_NO_CRC = 4,      /* do not check them where all are 0: PyTorch can be told to write none */
 };
 TP_API TP_CHECK tp_zip *tp_zip_open(const char *path, unsigned flags);
 /* Borrows `bytes`, which live as long as the archive: release(owner) is called when it dies, also when this call fails. */
@@ -49,6 +51,11 @@ TP_API bool tp_zip_has_record(const tp_zip *z, const char *name);
 TP_API void *tp_zip_borrow(const tp_zip *z, const tp_zip_entry *e);
 /* Unpacks the whole entry into `out`, which has e->size bytes; checks the sum. */
 TP_API TP_CHECK bool tp_zip_read(const tp_zip *z, const tp_zip_entry *e, void *out);
+/* The same for those who judge sums themselves: gives the sum of what was read. */
+TP_API TP_CHECK bool tp_zip_read_sum(const tp_zip *z, const tp_zip_entry *e, void *out, uint32_t *sum);
+TP_API bool tp_zip_has_sums(const tp_zip *z);       /* false: all are 0, none were written */
+/* Checks the sum of an entry that was borrowed. */
+TP_API TP_CHECK bool tp_zip_check(const tp_zip *z, const tp_zip_entry *e);
 /* The same into fresh memory with a NUL behind it; tp_free it. */
 TP_API TP_CHECK char *tp_zip_read_new(const tp_zip *z, const tp_zip_entry *e);
 

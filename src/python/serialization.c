@@ -118,12 +118,23 @@ static const tp_zip_entry *record(PyObject *self, PyObject *name)
     return e;
 }
 
+/* PyTorch does not look at sums; a wrong one means that the file is not what was written, which somebody should hear of. */
+static bool read_warned(const tp_zip *z, const tp_zip_entry *e, void *out)
+{
+    uint32_t sum;
+    if (!tp_zip_read_sum(z, e, out, &sum))
+        return face_raise();
+    return sum == e->crc || !tp_zip_has_sums(z) ||
+           PyErr_WarnFormat(PyExc_UserWarning, 1, "the record %s is damaged: its CRC-32 is %08x, the file says %08x", e->name, (unsigned)sum,
+                            (unsigned)e->crc) == 0;
+}
+
 static PyObject *reader_get_record(PyObject *self, PyObject *name)
 {
     const tp_zip_entry *e = record(self, name);
     PyObject *bytes = e ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)e->size) : NULL;
-    if (bytes && !tp_zip_read(zip_of(self), e, PyBytes_AS_STRING(bytes)))
-        return face_raise_keeping(bytes);
+    if (bytes && !read_warned(zip_of(self), e, PyBytes_AS_STRING(bytes)))
+        Py_CLEAR(bytes);
     return bytes;
 }
 
@@ -167,16 +178,19 @@ static void swap_bytes(char *data, size_t bytes, size_t element)
         }
 }
 
+/* Counted; NULL: an exception is set. */
 static tp_storage *read_storage(reader_object *r, const tp_zip_entry *e, size_t swap)
 {
     void *seen = r->mapped ? tp_zip_borrow(r->zip, e) : NULL;
-    if (seen && swap <= 1 && e->size && (uintptr_t)seen % 16 == 0)
-        return tp_storage_take_foreign(seen, e->size, tp_zip_ref(r->zip), forget_archive);
+    if (seen && swap <= 1 && e->size && (uintptr_t)seen % 16 == 0) {
+        tp_storage *held = tp_storage_take_foreign(seen, e->size, tp_zip_ref(r->zip), forget_archive);
+        return held ? held : (tp_storage *)face_raise();
+    }
     tp_storage *s = tp_storage_new(e->size);
     if (!s)
-        return NULL;
+        return (tp_storage *)face_raise();
     char none[1];
-    if (!tp_zip_read(r->zip, e, e->size ? s->data : none)) {
+    if (!read_warned(r->zip, e, e->size ? s->data : none)) {
         tp_storage_unref(s);
         return NULL;
     }
@@ -203,7 +217,7 @@ static PyObject *reader_read_storage(PyObject *self, PyObject *args)
                             (unsigned long long)e->size, bytes, bytes);
     tp_storage *s = read_storage((reader_object *)self, e, (size_t)swap);
     if (!s)
-        return face_raise();
+        return NULL;
     PyObject *made = face_storage(s, (tp_device){ TP_CPU, -1 });
     tp_storage_unref(s);
     return made;
