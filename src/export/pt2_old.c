@@ -192,6 +192,52 @@ static bool load_archive(tp_program *p, tp_zip *z, tp_state_row **row, size_t *c
     return ok;
 }
 
+/* ---- values that are refused ---- */
+
+/* What a pickle names besides the functions that build tensors: module and name of the first, NULL: nothing. */
+static const tp_pickle *find_class(const tp_pickle_tree *tree)
+{
+    static const char *const plain[] = { "torch._utils", "torch._tensor", "torch.storage", "torch", "collections" };
+    for (uint32_t i = 0; i < tree->global_count; i++) {
+        size_t k = 0;
+        while (k < TP_COUNT(plain) && strcmp(tree->global[i]->text, plain[k]) != 0)
+            k++;
+        if (k == TP_COUNT(plain))
+            return tree->global[i];
+    }
+    return NULL;
+}
+
+static bool refuse_class(const char *name, const char *bytes, size_t count)
+{
+    tp_arena a;
+    tp_pickle_tree tree;
+    tp_arena_init(&a);
+    const tp_pickle *class = tp_pickle_read_in(&a, bytes, count, &tree) ? find_class(&tree) : NULL;
+    (void)tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: %.80s is pickled%s%.80s%s%.80s, which is not implemented", name, class ? " and needs " : "",
+                  class ? class->text : "", class ? "." : "", class ? class->name : "");
+    tp_arena_fini(&a);
+    return false;
+}
+
+bool tp_pt2_refuse_pickle(tp_zip *z, const char *name, const char *record)
+{
+    const tp_zip_entry *e = tp_zip_record(z, record);
+    char *bytes = e ? tp_zip_read_new(z, e) : NULL;
+    if (!bytes)
+        return false;
+    if (e->size > 4 && memcmp(bytes, "PK", 2) == 0) {
+        tp_zip *inner = tp_zip_open_memory(bytes, e->size, TP_ZIP_NO_CRC, NULL, NULL);
+        if (inner)
+            (void)tp_pt2_refuse_pickle(inner, name, "data.pkl");
+        tp_zip_unref(inner);
+    } else {
+        (void)refuse_class(name, bytes, e->size);
+    }
+    tp_free(bytes);
+    return false;
+}
+
 bool tp_pt2_read_saved(tp_program *p, tp_zip *outer, const char *name, tp_state_row **row, size_t *count)
 {
     char path[128];

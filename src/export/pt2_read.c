@@ -1,7 +1,7 @@
 /* pt2_read.c - model.json back into a graph and its signature.
  *
- * The file is untrusted: names must be known before they are used and given once, ops must exist, the graph must pass the
- * verifier, and the signature must fit it. Symbols get the names, ranges and hints of the file in an environment of their own. */
+ * The file is untrusted: names must be known before they are used and given once, ops must exist and not touch files, the graph
+ * must pass the verifier, and the signature must fit it. Names go into generated code, so they are names. Symbols get the names, ranges and hints of the file in an environment of their own. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "ir/text.h"
 #include "ops/symbolic.h"
 
-enum { MOST_ARGS = 64, LONGEST_NAME = 256 };
+enum { MOST_ARGS = 64 };
 
 typedef struct reading {
     tp_program  *program;
@@ -24,6 +24,11 @@ typedef struct reading {
 static bool broken(const char *what)
 {
     return tp_fail(TP_ERR_RUNTIME, "pt2: %s", what);
+}
+
+static bool check_name(const char *name)
+{
+    return tp_pt2_is_name(name) || tp_fail(TP_ERR_RUNTIME, "pt2: \"%.80s\" is no name for a value", name ? name : "");
 }
 
 /* ---- symbols ---- */
@@ -46,7 +51,7 @@ static bool bare_symbol(const char *text, char name[64])
         return false;
     memcpy(name, at, (size_t)(end - at));
     name[end - at] = 0;
-    return true;
+    return tp_pt2_is_name(name);
 }
 
 static bool declare(reading *r, const tp_json *sym)
@@ -88,6 +93,8 @@ static bool read_ranges(tp_program *p, const tp_json *ranges)
         *r = (tp_range){ tp_json_int(tp_json_get(&ranges->item[i], "min_val"), INT64_MIN),
                          tp_json_int(tp_json_get(&ranges->item[i], "max_val"), INT64_MAX) };
         if (!p->range[i].symbol)
+            return false;
+        if (!check_name(p->range[i].symbol))
             return false;
         if (r->low > r->high)
             return broken("a range of sizes is empty");
@@ -131,8 +138,8 @@ static bool name_node(reading *r, tp_node *n, const char *name)
     uint64_t at;
     if (!n)
         return tp_graph_check(r->graph);
-    if (!name || !*name || strlen(name) >= LONGEST_NAME)
-        return broken("a value has no name");
+    if (!check_name(name))
+        return false;
     if (tp_text_map_get(&r->node, name, &at))
         return tp_fail(TP_ERR_RUNTIME, "pt2: two values are named %.80s", name);
     if (strcmp(n->name, name) != 0 && !tp_node_set_name(n, name))
@@ -294,11 +301,13 @@ static bool find_target(const char *text, tp_target *out)
     static const char ops[] = "torch.ops.";
     char part[3][128];
     if (text && strncmp(text, ops, sizeof ops - 1) == 0) {
-        int parts = sscanf(text + sizeof ops - 1, "%127[^.].%127[^.].%127[^.]", part[0], part[1], part[2]);
-        if (parts < 2)
+        int length = 0, parts = sscanf(text + sizeof ops - 1, "%127[^.].%127[^.]%n.%127[^.]%n", part[0], part[1], &length, part[2], &length);
+        if (parts < 2 || text[sizeof ops - 1 + (size_t)length])
             return tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: %.80s is not implemented", text);
         const tp_op *op = tp_op_find(part[0], part[1], parts == 2 || strcmp(part[2], "default") == 0 ? "" : part[2]);
         *out = tp_target_op(op);
+        if (op && op->flags & TP_OP_FILE)
+            return tp_fail(TP_ERR_RUNTIME, "pt2: the program would open a file by torch.ops.%.80s", text + sizeof ops - 1);
         return (op && (parts == 3) == !op->rare->graphs) || tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: the op %.80s is not implemented", text + sizeof ops - 1);
     }
     const char *dot = text ? strrchr(text, '.') : NULL;
@@ -488,6 +497,15 @@ static bool read_input(reading *r, tp_input_spec *s, const char *key, const tp_j
     return true;
 }
 
+/* Names the kind, and the class of an object. */
+static bool refuse_input(const tp_json *spec)
+{
+    const tp_json *row = tp_json_count(spec) == 1 ? &spec->item[0] : NULL;
+    const char *class = tp_json_text(tp_json_get(tp_json_get(row, "arg"), "class_fqn"), NULL);
+    return tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: inputs of the kind %.40s%s%.80s are not implemented", row ? spec->key[0].text : "nothing",
+                   class ? " of the class " : "", class ? class : "");
+}
+
 static bool read_inputs(reading *r, const tp_json *specs)
 {
     tp_program *p = r->program;
@@ -501,7 +519,7 @@ static bool read_inputs(reading *r, const tp_json *specs)
         while (k < TP_COUNT(input_kinds) && !tp_json_get(spec, input_kinds[k].key))
             k++;
         if (k == TP_COUNT(input_kinds))
-            return tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: an input of the program is of a kind that is not implemented");
+            return refuse_input(spec);
         const tp_json *row = tp_json_get(spec, input_kinds[k].key);
         const char *target = input_kinds[k].target ? tp_json_text(tp_json_get(row, input_kinds[k].target), NULL) : NULL;
         s[i] = (tp_input_spec){ .kind = input_kinds[k].kind, .persistent = tp_json_bool(tp_json_get(row, "persistent"), true) };
@@ -624,7 +642,9 @@ static bool get_graph(reading *r, const tp_json *v, tp_value *out)
 {
     const char *name = tp_json_text(tp_json_get(v, "name"), NULL);
     const tp_json *graph = tp_json_get(v, "graph");
-    if (!name || !*name || strlen(name) >= LONGEST_NAME || tp_graph_child(r->graph, name))
+    if (!check_name(name))
+        return false;
+    if (tp_graph_child(r->graph, name))
         return broken("a graph among the arguments has no name of its own");
     reading inner = { .program = r->program, .env = r->env, .graph = tp_graph_new() };
     bool ok = inner.graph;
@@ -650,7 +670,17 @@ static bool read_graph(reading *r, const tp_json *module)
            read_outputs(r->program, tp_json_get(signature, "output_specs")) && tp_signature_check(&r->program->signature, r->graph);
 }
 
-bool tp_pt2_read_model(tp_program *p, const char *json, size_t length)
+static bool check_schema(const tp_json *version, int oldest)
+{
+    const tp_json *major = tp_json_get(version, "major"), *minor = tp_json_get(version, "minor");
+    if (!tp_json_is(major, TP_JSON_INT) || !tp_json_is(minor, TP_JSON_INT))
+        return broken("the model does not say which schema it follows");
+    return (major->integer >= oldest && major->integer <= TP_PT2_MAJOR) ||
+           tp_fail(TP_ERR_RUNTIME, "Serialized schema version SchemaVersion(major=%lld, minor=%lld) does not match our current schema "
+                   "version (%d, %d).", LL(major->integer), LL(minor->integer), TP_PT2_MAJOR, TP_PT2_MINOR);
+}
+
+bool tp_pt2_read_model(tp_program *p, const char *json, size_t length, int oldest)
 {
     tp_arena a;
     tp_arena_init(&a);
@@ -662,7 +692,7 @@ bool tp_pt2_read_model(tp_program *p, const char *json, size_t length)
         p->graph->env = r.env;      /* the graph counts it from now on */
     else
         tp_shape_env_unref(r.env);
-    ok = ok && read_ranges(p, tp_json_get(root, "range_constraints")) && read_graph(&r, module) &&
+    ok = ok && check_schema(tp_json_get(root, "schema_version"), oldest) && read_ranges(p, tp_json_get(root, "range_constraints")) && read_graph(&r, module) &&
          read_modules(p, tp_json_get(module, "module_call_graph"));
     const char *old = tp_json_text(tp_json_get(root, "dialect"), "ATEN");
     const char *dialect = tp_json_text(tp_json_at(tp_json_get(root, "verifiers"), 0), old);
@@ -673,10 +703,10 @@ bool tp_pt2_read_model(tp_program *p, const char *json, size_t length)
 }
 
 /* ---- archives ---- */
-static bool read_model_entry(tp_program *p, tp_zip *z, const tp_zip_entry *e)
+static bool read_model_entry(tp_program *p, tp_zip *z, const tp_zip_entry *e, int oldest)
 {
     char *text = e ? tp_zip_read_new(z, e) : NULL;
-    bool ok = text && tp_pt2_read_model(p, text, e->size);
+    bool ok = text && tp_pt2_read_model(p, text, e->size, oldest);
     tp_free(text);
     return ok;
 }
@@ -690,16 +720,35 @@ static bool read_examples(tp_program *p, tp_zip *z, const tp_zip_entry *e)
     return !e || p->examples;
 }
 
+/* A record that has to hold this very text. */
+static bool check_record(tp_zip *z, const char *name, const char *wanted, tp_err kind, const char *what)
+{
+    const tp_zip_entry *e = tp_zip_record(z, name);
+    char *text = e ? tp_zip_read_new(z, e) : NULL;
+    bool ok = text && (strcmp(text, wanted) == 0 || tp_fail(kind, what, text));
+    tp_free(text);
+    return ok;
+}
+
+static bool check_archive(tp_zip *z)
+{
+    return check_record(z, "archive_format", "pt2", TP_ERR_ASSERTION, "Invalid archive format: %.40s") &&
+           check_record(z, "archive_version", "0", TP_ERR_VALUE,
+                        "Saved archive version %.40s does not match our current archive version 0.") &&
+           (!tp_zip_has_record(z, "byteorder") ||
+            check_record(z, "byteorder", "little", TP_ERR_UNIMPLEMENTED, "pt2: weights in the byte order %.40s are not implemented"));
+}
+
 static bool read_new(tp_program *p, tp_zip *z)
 {
     static const char examples[] = "data/sample_inputs/model.pt";
-    return read_model_entry(p, z, tp_zip_record(z, "models/model.json")) && tp_pt2_read_state(p, z) &&
+    return check_archive(z) && read_model_entry(p, z, tp_zip_record(z, "models/model.json"), TP_PT2_MAJOR) && tp_pt2_read_state(p, z) &&
            (!tp_zip_has_record(z, examples) || read_examples(p, z, tp_zip_record(z, examples)));
 }
 
 static bool read_old(tp_program *p, tp_zip *z)
 {
-    return read_model_entry(p, z, tp_zip_find(z, "serialized_exported_program.json")) &&
+    return read_model_entry(p, z, tp_zip_find(z, "serialized_exported_program.json"), TP_PT2_MAJOR_2024) &&
            tp_pt2_read_saved(p, z, "serialized_state_dict", &p->state, &p->state_count) &&
            tp_pt2_read_saved(p, z, "serialized_constants", &p->constant, &p->constant_count) &&
            read_examples(p, z, tp_zip_find(z, "serialized_example_inputs.pt"));

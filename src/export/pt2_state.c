@@ -281,14 +281,25 @@ static tp_storage *load_storage(loading *l, const char *path)
     return s;
 }
 
-static tp_tensor *load_tensor(loading *l, tp_shape_env *env, const tp_json *row)
+/* A pickled tensor of a class, or an object: neither is built. */
+static bool refuse_object(loading *l, const char *name, const char *path)
+{
+    char record[512];
+    if ((size_t)snprintf(record, sizeof record, "%s/%s", l->folder, path) >= sizeof record)
+        return tp_fail(TP_ERR_RUNTIME, "pt2: the name of a weight is too long");
+    return tp_pt2_refuse_pickle(l->zip, name, record);
+}
+
+static tp_tensor *load_tensor(loading *l, tp_shape_env *env, const char *name, const tp_json *row)
 {
     geometry g;
     const char *path = tp_json_text(tp_json_get(row, "path_name"), NULL);
     if (!path)
         return tp_fail(TP_ERR_RUNTIME, "pt2: a weight has no path");
-    if (tp_json_bool(tp_json_get(row, "use_pickle"), false))
-        return tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: weights that are pickled are not implemented");
+    if (tp_json_bool(tp_json_get(row, "use_pickle"), false) || strncmp(path, "custom_obj", 10) == 0) {
+        (void)refuse_object(l, name, path);
+        return NULL;
+    }
     if (!get_geometry(env, tp_json_get(row, "tensor_meta"), &g))
         return NULL;
     tp_storage *s = load_storage(l, path);
@@ -317,7 +328,7 @@ static bool load_rows(tp_program *p, loading *l, const tp_json *config, tp_state
         const tp_json *v = &config->item[i];
         row[i] = (tp_state_row){ .name = tp_text_in(&p->arena, config->key[i].text, config->key[i].length),
                                  .parameter = tp_json_bool(tp_json_get(v, "is_param"), false) };
-        row[i].tensor = row[i].name ? load_tensor(l, p->graph->env, v) : NULL;
+        row[i].tensor = row[i].name ? load_tensor(l, p->graph->env, row[i].name, v) : NULL;
         ok = row[i].tensor != NULL;
         *out_count += ok;
     }

@@ -51,6 +51,25 @@ bool tp_pt2_format_of(int64_t number, tp_format *out)
     return tp_fail(TP_ERR_RUNTIME, "pt2: memory format %lld is unknown", LL(number));
 }
 
+/* ---- names ---- */
+enum { LONGEST_NAME = 256 };
+
+bool tp_pt2_is_name(const char *name)
+{
+    static const char *const words[] = {
+        "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else",
+        "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise",
+        "return", "try", "while", "with", "yield",
+    };
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    if (!name || !*name || (*name >= '0' && *name <= '9') || strlen(name) >= LONGEST_NAME || name[strspn(name, plain)])
+        return false;
+    for (size_t i = 0; i < TP_COUNT(words); i++)
+        if (strcmp(words[i], name) == 0)
+            return false;
+    return true;
+}
+
 /* ---- functions of expressions ---- */
 static tp_sym mod(tp_sym a, tp_sym b)
 {
@@ -241,7 +260,7 @@ static bool skip_properties(reading *r)
 static tp_sym read_symbol(reading *r)
 {
     char name[64];
-    if (!read_quoted(r, name) || !skip_properties(r))
+    if (!read_quoted(r, name) || !tp_pt2_is_name(name) || !skip_properties(r))
         return fail_at(r);
     tp_sym known = tp_shape_env_find(r->env, name);
     return tp_sym_is_failed(known) ? tp_shape_env_named(r->env, name, NULL, TP_RANGE_ALL) : known;

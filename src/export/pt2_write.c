@@ -580,9 +580,9 @@ static void put_tail(tp_json_writer *w, const tp_program *p)
     tp_json_put_key(w, "schema_version");
     tp_json_open_object(w);
     tp_json_put_key(w, "major");
-    tp_json_put_int(w, 8);
+    tp_json_put_int(w, TP_PT2_MAJOR);
     tp_json_put_key(w, "minor");
-    tp_json_put_int(w, 20);
+    tp_json_put_int(w, TP_PT2_MINOR);
     tp_json_close_object(w);
     tp_json_put_key(w, "verifiers");
     tp_json_open_list(w);

@@ -106,6 +106,15 @@ static bool is_name(const char *text, size_t length)
     return true;
 }
 
+/* Inside double quotes: a path may hold anything, and must stay a text. */
+static void put_escaped(tp_text *out, const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        tp_text_add(out, c < 32 || c == 127 ? "\\x%02x" : c == '"' || c == '\\' ? "\\%c" : "%c", c);
+    }
+}
+
 void tp_code_path(const char *root, const char *path, tp_text *out)
 {
     tp_text made = { 0 };
@@ -117,7 +126,9 @@ void tp_code_path(const char *root, const char *path, tp_text *out)
         } else {
             tp_text inner = made;
             made = (tp_text){ .failed = inner.failed };
-            tp_text_add(&made, "getattr(%s, \"%.*s\")", tp_text_read(&inner), (int)(end - path), path);
+            tp_text_add(&made, "getattr(%s, \"", tp_text_read(&inner));
+            put_escaped(&made, path, (size_t)(end - path));
+            put(&made, "\")");
             tp_text_fini(&inner);
         }
     }

@@ -425,8 +425,8 @@ class Parser:
 
     def column_effect(self):
         kind = self.name()
-        if kind not in ("rng", "sync", "io"):
-            self.fail("expected rng, sync or io")
+        if kind not in ("rng", "sync", "io", "file"):
+            self.fail("expected rng, sync, io or file")
         return {"kind": kind, "if": self.expr() if self.has("if") else None}
 
     def column_expr(self):

@@ -1,6 +1,9 @@
 """save and load: what is Python's around .pt2 files; the files themselves are read and written in C (src/export)."""
 import io
+import json
+import keyword
 import os
+import warnings
 
 from .. import _C, serialization
 from ..fx import GraphModule
@@ -45,6 +48,63 @@ def _upper(bound):
     return int_oo if bound >= int_oo else bound
 
 
+# A file is not trusted: what it names is a name, and none of it is imported or called.
+_FACTORIES = {("builtins", name) for name in ("list", "dict", "set", "frozenset", "tuple", "int", "float", "bool", "str", "bytes", "complex")}
+_FACTORIES |= {("collections", name) for name in ("OrderedDict", "Counter", "deque")}
+
+
+def _check_factories(node):
+    """A defaultdict calls what it is given: the file may choose among containers and numbers."""
+    if isinstance(node, list):
+        for item in node:
+            _check_factories(item)
+    elif isinstance(node, dict):
+        if "default_factory_module" in node or "default_factory_name" in node:
+            module, name = node.get("default_factory_module"), node.get("default_factory_name")
+            if (module, name) not in _FACTORIES:
+                raise NotImplementedError(f"export.load: a defaultdict of {module}.{name} is not implemented in Taper yet")
+        for item in node.values():
+            _check_factories(item)
+
+
+def _spec(text):
+    if not isinstance(text, str):
+        raise RuntimeError("export.load: the file does not say how arguments and results nest")
+    _check_factories(json.loads(text))
+    return pytree.treespec_loads(text)
+
+
+def _arguments(names):
+    for name in names:
+        bare = name.lstrip("*")
+        if not bare.isidentifier() or keyword.iskeyword(bare):
+            raise RuntimeError(f"export.load: {name!r:.80} is no name for an argument")
+    return names
+
+
+def _state_names(names):
+    """Paths that lead to a module's own attributes, and nowhere else."""
+    for path in names:
+        if any(not part or part.startswith("__") and part.endswith("__") for part in path.split(".")):
+            raise RuntimeError(f"export.load: {path!r:.80} is no name for a tensor of a module")
+
+
+def _examples(data):
+    """The example inputs, which nothing needs: whatever cannot be read safely is left out."""
+    if not data:
+        return None
+    try:
+        examples = serialization.load(io.BytesIO(data), weights_only=True)
+        if not (isinstance(examples, tuple) and len(examples) == 2 and isinstance(examples[0], tuple) and isinstance(examples[1], dict)):
+            raise TypeError("they are no (args, kwargs)")
+    except Exception as error:  # noqa: BLE001 - of a file anything may be wrong
+        reason = str(error).partition("WeightsUnpickler error: ")[2] or str(error)
+        warnings.warn(f"export.load: the example inputs of the file are left out: {reason.strip().splitlines()[0] if reason else error!r:.300}",
+                      stacklevel=3)
+        return None
+    return examples
+
+
 def load(file, extra_files=None):
     if extra_files:
         raise NotImplementedError("export.load(extra_files=...) is not implemented in Taper yet")
@@ -55,8 +115,9 @@ def load(file, extra_files=None):
     leaves = [node.meta.get("val") for node in graph.find_nodes(op="placeholder") if node.name not in rows]
     written = [(OutputKind(kind), target) for kind, target in parts["outputs"]]
     signature = ExportGraphSignature(_trace._input_specs(graph, rows, leaves), _trace._output_specs(graph, written))
-    call = ModuleCallSignature([], [], pytree.treespec_loads(parts["in_spec"]), pytree.treespec_loads(parts["out_spec"]), parts["forward"])
-    examples = serialization.load(io.BytesIO(parts["examples"]), weights_only=False) if parts["examples"] else None
+    call = ModuleCallSignature([], [], _spec(parts["in_spec"]), _spec(parts["out_spec"]), _arguments(parts["forward"]))
+    _state_names([*parts["state"], *parts["constants"], *(target for _, _, target, _ in parts["inputs"] if target is not None)])
+    examples = _examples(parts["examples"])
     ranges = {Expression(name): ValueRanges(max(low, -int_oo), _upper(high)) for name, low, high in parts["ranges"]}
     calls = [ModuleCallEntry("", call)] + [ModuleCallEntry(path) for path in parts["modules"]]
     return ExportedProgram(root=GraphModule({}, graph), graph=graph, graph_signature=signature, state_dict=_tensors(parts["state"]),

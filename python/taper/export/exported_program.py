@@ -46,7 +46,7 @@ def default_decompositions():
 def _assign(module, path, value, kind, persistent=True):
     *prefix, field = path.split(".")
     for part in prefix:
-        below = getattr(module, part, None)
+        below = module._modules.get(part)
         if below is None:
             below = Module()
             module.add_module(part, below)
