@@ -7,8 +7,6 @@
 #include "ops/symbolic.h"
 #include "sym/env.h"
 
-enum { LEAST_CHECKED = 2 };
-
 typedef struct checking {
     tp_array(tp_binding) seen;
     const char *path;           /* of the input at hand; borrowed */
@@ -25,7 +23,7 @@ static bool expect_equal(const checking *c, int64_t want, int64_t got)
 static bool check_bounds(const checking *c, tp_sym x, tp_sym symbol, int64_t got)
 {
     tp_range r = tp_sym_range(x);
-    if (tp_symbol_of(symbol)->range.low > LEAST_CHECKED && got < r.low)
+    if (tp_symbol_of(symbol)->range.low > TP_LEAST_CHECKED_SIZE && got < r.low)
         return tp_fail(TP_ERR_RUNTIME, "Expected input at %s.shape[%d] to be >= %lld, but got %lld", c->path, c->dim, LL(r.low), LL(got));
     if (got > r.high)
         return tp_fail(TP_ERR_RUNTIME, "Expected input at %s.shape[%d] to be <= %lld, but got %lld", c->path, c->dim, LL(r.high), LL(got));
@@ -85,6 +83,57 @@ static bool check_size(checking *c, tp_sym want, int64_t got)
     return tp_array_push(&c->seen, b) && check_bounds(c, want, symbol[0], got);
 }
 
+/* ---- symbolic inputs: the call is being traced ---- */
+static bool fail_bound(const checking *c, const char *text, int64_t bound, tp_sym got)
+{
+    tp_text shown = { 0 };
+    tp_sym_print(got, &shown);
+    (void)tp_fail(TP_ERR_RUNTIME, "Expected input at %s.shape[%d] to be %s %lld, but got %s", c->path, c->dim, text, LL(bound),
+                  tp_text_read(&shown));
+    tp_text_fini(&shown);
+    return false;
+}
+
+static bool ask(const checking *c, tp_compare how, tp_sym got, int64_t bound)
+{
+    static const char *const texts[] = { [TP_EQ] = "equal to", [TP_GE] = ">=", [TP_LE] = "<=" };
+    bool answer;
+    return tp_sym_guard(tp_sym_compare(how, got, tp_sym_int(bound)), &answer) && (answer || fail_bound(c, texts[how], bound, got));
+}
+
+/* want = factor * symbol + offset; false: it is no such thing, no error is set */
+static bool read_linear(tp_sym want, tp_sym symbol, int64_t *factor, int64_t *offset)
+{
+    int64_t at[3];
+    for (int i = 0; i < 3; i++)
+        if (!tp_sym_eval(want, &(tp_binding){ symbol, tp_sym_int(i) }, 1, &at[i])) {
+            tp_error_clear();
+            return false;
+        }
+    *offset = at[0];
+    return !__builtin_sub_overflow(at[1], at[0], factor) && *factor > 0 && at[2] - at[1] == *factor;
+}
+
+static bool ask_size(checking *c, tp_sym want, tp_sym got)
+{
+    tp_sym symbol[2];
+    int64_t factor, offset;
+    if (tp_sym_is_int(want))
+        return ask(c, TP_EQ, got, tp_sym_as_int(want));
+    if (tp_sym_free_symbols(want, symbol, 2) != 1 || !read_linear(want, symbol[0], &factor, &offset))
+        return true;
+    const tp_binding *known = find(c, symbol[0]);
+    tp_sym rest = tp_sym_sub(got, tp_sym_int(offset)), root = tp_sym_floordiv(rest, tp_sym_int(factor));
+    bool answer, form = factor == 1 || (tp_sym_guard(tp_sym_eq(tp_sym_mod(rest, tp_sym_int(factor)), tp_sym_int(0)), &answer) && answer);
+    if (!form || (known && !(tp_sym_guard(tp_sym_eq(root, known->value), &answer) && answer)))
+        return tp_error_kind() != TP_ERR_NONE ? false : fail_bound(c, "another multiple of size", factor, got);
+    tp_binding b = { symbol[0], root };
+    tp_range r = tp_sym_range(want);
+    return (known || tp_array_push(&c->seen, b)) &&
+           (tp_symbol_of(symbol[0])->range.low <= TP_LEAST_CHECKED_SIZE || ask(c, TP_GE, got, r.low)) &&
+           (r.high == INT64_MAX || r.high >= INT64_MAX - factor || ask(c, TP_LE, got, r.high));
+}
+
 static bool check_tensor(checking *c, const tp_tensor *want, tp_value got)
 {
     if (got.tag != TP_TENSOR)
@@ -94,7 +143,8 @@ static bool check_tensor(checking *c, const tp_tensor *want, tp_value got)
         return tp_fail(TP_ERR_RUNTIME, "Unexpected number of dimensions in input at %s.shape, expected %d, got %d", c->path, want->ndim,
                        t->ndim);
     for (c->dim = 0; c->dim < want->ndim; c->dim++)
-        if (!tp_tensor_is_symbolic(t) && !check_size(c, tp_tensor_sym_size(want, c->dim), t->size[c->dim]))
+        if (tp_tensor_is_symbolic(t) ? !ask_size(c, tp_tensor_sym_size(want, c->dim), tp_tensor_sym_size(t, c->dim))
+                                     : !check_size(c, tp_tensor_sym_size(want, c->dim), t->size[c->dim]))
             return false;
     return true;
 }

@@ -31,6 +31,7 @@ void tp_program_unref(tp_program *p)
 {
     if (!p || !tp_count_down(&p->refs))
         return;
+    tp_guards_free(p->guards);
     tp_plan_free(p->plan);
     tp_graph_unref(p->graph);
     for (size_t i = 0; i < p->state_count; i++)
@@ -186,6 +187,10 @@ bool tp_program_run(tp_program *p, const tp_value *input, size_t count, tp_value
         return tp_fail(TP_ERR_TYPE, "the program takes %zu inputs and gives %zu outputs, not %zu and %zu", tp_program_input_count(p),
                        tp_program_output_count(p), count, output_count);
     if (!tp_inputs_check(p->graph, &p->signature, input, count, input_name, p))
+        return false;
+    if (p->guard_count && !p->guards && !(p->guards = tp_guards_new(p->graph, &p->signature, p->guard, p->guard_count)))
+        return false;
+    if (!tp_guards_check(p->guards, input, count))
         return false;
     if (!p->plan && !(p->plan = tp_plan_new(p->graph, NULL)))
         return false;

@@ -15,7 +15,7 @@
 #ifndef TP_EXPORT_PROGRAM_H
 #define TP_EXPORT_PROGRAM_H
 
-#include "export/signature.h"
+#include "export/guards.h"
 #include "format/zip.h"
 #include "ir/run.h"
 #include "sym/env.h"
@@ -40,6 +40,8 @@ typedef struct tp_program {
     size_t        state_count, constant_count;
     tp_range_row *range;            /* arena */
     size_t        range_count;
+    const char  **guard;            /* arena: texts of conditions that calls must meet (guards.h) */
+    size_t        guard_count;
     const char   *in_spec, *out_spec;       /* arena, may be NULL: JSON of pytrees */
     const char  **forward_name;     /* arena: names of forward's arguments */
     size_t        forward_count;
@@ -48,6 +50,7 @@ typedef struct tp_program {
     const char   *dialect;          /* arena: "TRAINING" or "ATEN" */
     const char   *examples;         /* arena, may be NULL: a torch.save of (args, kwargs) */
     size_t        example_bytes;
+    tp_guards    *guards;           /* owned: the texts, read; NULL before the first run */
     tp_plan      *plan;             /* owned, made by the first run; NULL before */
 } tp_program;
 

@@ -680,6 +680,20 @@ static bool check_schema(const tp_json *version, int oldest)
                    "version (%d, %d).", LL(major->integer), LL(minor->integer), TP_PT2_MAJOR, TP_PT2_MINOR);
 }
 
+/* Read now, so that a program whose guards cannot be checked is refused, not run without them. */
+static bool read_guards(tp_program *p, const tp_json *texts)
+{
+    size_t count = tp_json_is(texts, TP_JSON_LIST) ? texts->count : 0;
+    if (count && !(p->guard = tp_arena_take_array(&p->arena, count, sizeof *p->guard)))
+        return false;
+    for (; p->guard_count < count; p->guard_count++) {
+        const char *text = tp_json_text(tp_json_at(texts, p->guard_count), NULL);
+        if (!text || !(p->guard[p->guard_count] = keep(p, text)))
+            return text ? false : broken("a guard is no text");
+    }
+    return !count || (p->guards = tp_guards_new(p->graph, &p->signature, p->guard, count));
+}
+
 bool tp_pt2_read_model(tp_program *p, const char *json, size_t length, int oldest)
 {
     tp_arena a;
@@ -692,8 +706,8 @@ bool tp_pt2_read_model(tp_program *p, const char *json, size_t length, int oldes
         p->graph->env = r.env;      /* the graph counts it from now on */
     else
         tp_shape_env_unref(r.env);
-    ok = ok && check_schema(tp_json_get(root, "schema_version"), oldest) && read_ranges(p, tp_json_get(root, "range_constraints")) && read_graph(&r, module) &&
-         read_modules(p, tp_json_get(module, "module_call_graph"));
+    ok = ok && check_schema(tp_json_get(root, "schema_version"), oldest) && read_ranges(p, tp_json_get(root, "range_constraints")) &&
+         read_graph(&r, module) && read_modules(p, tp_json_get(module, "module_call_graph")) && read_guards(p, tp_json_get(root, "guards_code"));
     const char *old = tp_json_text(tp_json_get(root, "dialect"), "ATEN");
     const char *dialect = tp_json_text(tp_json_at(tp_json_get(root, "verifiers"), 0), old);
     ok = ok && (p->dialect = keep(p, dialect));

@@ -591,6 +591,8 @@ static void put_tail(tp_json_writer *w, const tp_program *p)
     key_word(w, "torch_version", "2.13.0+cpu");
     tp_json_put_key(w, "guards_code");
     tp_json_open_list(w);
+    for (size_t i = 0; i < p->guard_count; i++)
+        tp_json_put_word(w, p->guard[i]);
     tp_json_close_list(w);
 }
 

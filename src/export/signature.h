@@ -52,8 +52,9 @@ TP_API TP_CHECK bool tp_graph_lift(tp_graph *g, const char *attr, const char *na
 TP_API TP_CHECK bool tp_graph_unlift(tp_graph *g, const tp_signature *s);
 
 /* ---- check.c ---- */
+enum { TP_LEAST_CHECKED_SIZE = 2 };     /* a lower bound up to this is not enforced, so that sizes 0 and 1 pass an ordinary Dim */
 /* May these user inputs, one for each user row, be given to the graph? Sizes are compared with the facts of placeholders:
- * symbols unify in order. `path` gives what messages call the i-th input. */
+ * symbols unify in order. Symbolic sizes are asked, so that a trace of the call promises them, too. `path` gives what messages call the i-th input. */
 typedef const char *tp_input_path(void *data, size_t i);
 TP_API TP_CHECK bool tp_inputs_check(const tp_graph *g, const tp_signature *s, const tp_value *input, size_t count,
                                      tp_input_path *path, void *data);

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "export/constraints.h"
+#include "export/guards.h"
 #include "export/signature.h"
 #include "grad/tape.h"
 #include "pass/pass.h"
@@ -348,14 +349,75 @@ static const char *path_at(void *data, size_t i)
     return text ? text : "an input";
 }
 
-/* _export_check(graph, signature, leaves, paths): raises what a call with these inputs must raise. */
-static PyObject *export_check(PyObject *module, PyObject *args)
+/* ---- guards ---- */
+static const char guards_name[] = "taper.export.guards";
+
+static void guards_drop(PyObject *capsule)
 {
-    PyObject *graph, *capsule, *leaves, *paths;
+    tp_guards_free(PyCapsule_GetPointer(capsule, guards_name));
+}
+
+/* _export_guards(graph, signature, env, first): texts of what the trace took for granted. */
+static PyObject *export_guards(PyObject *module, PyObject *args)
+{
+    PyObject *graph, *capsule, *env, *made = NULL;
+    Py_ssize_t first;
+    const tp_signature *s;
+    const char **text;
+    size_t count = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!OO!n", face.fx.graph, &graph, &capsule, face.shape_env, &env, &first) || !(s = face_signature_of(capsule)))
+        return NULL;
+    tp_arena arena;
+    tp_arena_init(&arena);
+    if (!tp_guards_collect(fx_graph_of(graph), s, face_env_of(env), (size_t)first, &arena, &text, &count))
+        face_raise();
+    else
+        made = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; made && i < count; i++) {
+        PyObject *item = PyUnicode_FromString(text[i]);
+        if (!item)
+            Py_CLEAR(made);
+        else
+            PyList_SET_ITEM(made, (Py_ssize_t)i, item);
+    }
+    tp_arena_fini(&arena);
+    return made;
+}
+
+/* _export_read_guards(graph, signature, texts): a capsule for _export_check. */
+static PyObject *export_read_guards(PyObject *module, PyObject *args)
+{
+    PyObject *graph, *capsule, *texts;
     const tp_signature *s;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!OO!O!", face.fx.graph, &graph, &capsule, &PyList_Type, &leaves, &PyList_Type, &paths) ||
-        !(s = face_signature_of(capsule)))
+    if (!PyArg_ParseTuple(args, "O!OO!", face.fx.graph, &graph, &capsule, &PyList_Type, &texts) || !(s = face_signature_of(capsule)))
+        return NULL;
+    size_t count = (size_t)PyList_GET_SIZE(texts), read = 0;
+    const char **text = tp_alloc_array(count + 1, sizeof *text);
+    if (!text)
+        return face_raise();
+    while (read < count && (text[read] = PyUnicode_AsUTF8(PyList_GET_ITEM(texts, (Py_ssize_t)read))))
+        read++;
+    tp_guards *g = read == count ? tp_guards_new(fx_graph_of(graph), s, text, count) : NULL;
+    if (!g && read == count)
+        face_raise();
+    tp_free(text);
+    PyObject *made = g ? PyCapsule_New(g, guards_name, guards_drop) : NULL;
+    if (g && !made)
+        tp_guards_free(g);
+    return made;
+}
+
+/* _export_check(graph, signature, leaves, paths, guards or None): raises what a call with these inputs must raise. */
+static PyObject *export_check(PyObject *module, PyObject *args)
+{
+    PyObject *graph, *capsule, *leaves, *paths, *held;
+    const tp_signature *s;
+    const tp_guards *guards = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!OO!O!O", face.fx.graph, &graph, &capsule, &PyList_Type, &leaves, &PyList_Type, &paths, &held) ||
+        !(s = face_signature_of(capsule)) || (held != Py_None && !(guards = PyCapsule_GetPointer(held, guards_name))))
         return NULL;
     size_t count = (size_t)PyList_GET_SIZE(leaves), made = 0;
     tp_value *input = tp_alloc_array(count + 1, sizeof *input);
@@ -368,7 +430,7 @@ static PyObject *export_check(PyObject *module, PyObject *args)
         else
             ok = fx_to_value(NULL, leaf, &input[made]);
     }
-    if (!input || (ok && !tp_inputs_check(fx_graph_of(graph), s, input, count, path_at, paths))) {
+    if (!input || (ok && !(tp_inputs_check(fx_graph_of(graph), s, input, count, path_at, paths) && tp_guards_check(guards, input, count)))) {
         ok = false;
         face_raise();
     }
@@ -422,6 +484,8 @@ static PyMethodDef functions[] = {
     { "_export_lift", export_lift, METH_VARARGS, NULL },
     { "_export_unlift", export_unlift, METH_VARARGS, NULL },
     { "_export_check", export_check, METH_VARARGS, NULL },
+    { "_export_guards", export_guards, METH_VARARGS, NULL },
+    { "_export_read_guards", export_read_guards, METH_VARARGS, NULL },
     { "_export_trace", export_trace, METH_VARARGS, "records a call of a module as a graph without writes" },
     { 0 },
 };

@@ -97,17 +97,17 @@ static bool write_program(const tp_program *p, tp_text *out)
     return ok || face_raise();
 }
 
-/* _export_save(path or None, graph, signature, state, constants, ranges, in_spec, out_spec, forward names, modules, dialect,
+/* _export_save(path or None, graph, signature, state, constants, ranges, guards, in_spec, out_spec, forward names, modules, dialect,
  * examples or None): bytes when there is no path. */
 static PyObject *export_save(PyObject *module, PyObject *args)
 {
-    PyObject *graph, *capsule, *state, *constants, *ranges, *in_spec, *out_spec, *forward, *modules, *dialect, *made = NULL;
+    PyObject *graph, *capsule, *state, *constants, *ranges, *guards, *in_spec, *out_spec, *forward, *modules, *dialect, *made = NULL;
     const char *path, *examples;
     Py_ssize_t example_bytes;
     const tp_signature *s;
     (void)module;
-    if (!PyArg_ParseTuple(args, "zO!OO!O!O!UUO!O!Uz#", &path, face.fx.graph, &graph, &capsule, &PyDict_Type, &state, &PyDict_Type,
-                          &constants, &PyList_Type, &ranges, &in_spec, &out_spec, &PyList_Type, &forward, &PyList_Type, &modules, &dialect,
+    if (!PyArg_ParseTuple(args, "zO!OO!O!O!O!UUO!O!Uz#", &path, face.fx.graph, &graph, &capsule, &PyDict_Type, &state, &PyDict_Type,
+                          &constants, &PyList_Type, &ranges, &PyList_Type, &guards, &in_spec, &out_spec, &PyList_Type, &forward, &PyList_Type, &modules, &dialect,
                           &examples, &example_bytes) ||
         !(s = face_signature_of(capsule)))
         return NULL;
@@ -120,6 +120,7 @@ static PyObject *export_save(PyObject *module, PyObject *args)
     p->example_bytes = examples ? (size_t)example_bytes : 0;
     bool ok = take_facts(p->graph) && keep_tensors(p, state, &p->state, &p->state_count) &&
               keep_tensors(p, constants, &p->constant, &p->constant_count) && keep_ranges(p, ranges) &&
+              keep_texts(p, guards, &p->guard, &p->guard_count) &&
               keep_text(p, in_spec, &p->in_spec) && keep_text(p, out_spec, &p->out_spec) && keep_texts(p, forward, &p->forward_name, &p->forward_count) &&
               keep_texts(p, modules, &p->module, &p->module_count) && keep_text(p, dialect, &p->dialect);
     tp_text out = { 0 };
@@ -212,7 +213,7 @@ static PyObject *show_program(const tp_program *p)
     PyObject *d = PyDict_New();
     if (d && put(d, "graph", fx_wrap_graph(p->graph)) && put(d, "inputs", input_rows(&p->signature)) &&
         put(d, "outputs", output_rows(&p->signature)) && put(d, "state", tensors(p->state, p->state_count)) &&
-        put(d, "constants", tensors(p->constant, p->constant_count)) && put(d, "ranges", range_rows(p)) &&
+        put(d, "constants", tensors(p->constant, p->constant_count)) && put(d, "ranges", range_rows(p)) && put(d, "guards", texts(p->guard, p->guard_count)) &&
         put(d, "in_spec", Py_BuildValue("z", p->in_spec)) && put(d, "out_spec", Py_BuildValue("z", p->out_spec)) &&
         put(d, "forward", texts(p->forward_name, p->forward_count)) && put(d, "modules", texts(p->module, p->module_count)) &&
         put(d, "dialect", PyUnicode_FromString(p->dialect)) &&

@@ -166,6 +166,12 @@ static PyObject *env_refuse_guards(PyObject *self, PyObject *refused)
     Py_RETURN_NONE;
 }
 
+static PyObject *env_keep_decided(PyObject *self, PyObject *kept)
+{
+    tp_shape_env_keep_decided(env_in(self), kept == Py_True);
+    Py_RETURN_NONE;
+}
+
 /* _name_data(numbers, sizes) */
 static PyObject *env_name_data(PyObject *self, PyObject *args)
 {
@@ -299,6 +305,7 @@ static PyMethodDef env_methods[] = {
     { "_symbol", env_symbol, METH_VARARGS, NULL },
     { "_integer", env_integer, METH_VARARGS, NULL },
     { "_refuse_guards", env_refuse_guards, METH_O, NULL },
+    { "_keep_decided", env_keep_decided, METH_O, NULL },
     { "_name_data", env_name_data, METH_VARARGS, NULL },
     { "_set_hint", env_set_hint, METH_VARARGS, NULL },
     { "_unbacked", env_unbacked, METH_VARARGS, NULL },

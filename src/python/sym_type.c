@@ -255,7 +255,10 @@ static PyObject *sym_compare(PyObject *a, PyObject *b, int how)
         return NULL;
     if (got == 0)
         Py_RETURN_NOTIMPLEMENTED;
-    return face_sym(tp_sym_compare((tp_compare)table[how], x, y));
+    tp_sym answer = tp_sym_compare((tp_compare)table[how], x, y);
+    if (tp_sym_is_bool(answer) && !tp_sym_note_decided((tp_compare)table[how], x, y, tp_sym_same(answer, TP_SYM_TRUE)))
+        return face_raise();
+    return face_sym(answer);
 }
 
 /* ---- answers that guard ---- */
@@ -263,7 +266,7 @@ bool face_sym_truth(PyObject *o, bool *answer)
 {
     tp_sym x = word_of(o);
     tp_sym condition = tp_sym_type_of(x) == TP_SYM_BOOL ? x : tp_sym_ne(x, tp_sym_int(0));
-    if (tp_sym_guard(condition, answer))
+    if (tp_sym_guard(condition, answer) && (!tp_sym_is_bool(condition) || tp_sym_note_decided(TP_NE, x, tp_sym_int(0), *answer)))
         return true;
     face_raise();
     return false;
@@ -385,7 +388,15 @@ static PyObject *sym_to_float(PyObject *self, PyObject *unused) { (void)unused; 
 static PyObject *sym_not(PyObject *self, PyObject *unused) { (void)unused; return face_sym(tp_sym_not(word_of(self))); }
 static PyObject *sym_copy(PyObject *self, PyObject *unused) { (void)unused; return Py_NewRef(self); }
 
-static PyObject *sym_max(PyObject *self, PyObject *other) { return two(self, other, tp_sym_max, false); }
+/* Which is larger may be decided by ranges, as comparisons are. */
+static tp_sym larger(tp_sym a, tp_sym b)
+{
+    tp_sym x = tp_sym_max(a, b);
+    bool first = tp_sym_same(x, a), decided = first || tp_sym_same(x, b);
+    return !decided || tp_sym_note_decided(TP_GE, x, first ? b : a, true) ? x : TP_SYM_FAILED;
+}
+
+static PyObject *sym_max(PyObject *self, PyObject *other) { return two(self, other, larger, false); }
 static PyObject *sym_min(PyObject *self, PyObject *other) { return two(self, other, tp_sym_min, false); }
 
 static PyObject *get_hint(PyObject *self, void *unused)

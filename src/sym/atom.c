@@ -210,7 +210,14 @@ static tp_sym extreme(sym_kind kind, tp_sym a, tp_sym b)
     if (tp_sym_type_of(a) == TP_SYM_FLOAT || tp_sym_type_of(b) == TP_SYM_FLOAT)
         return extreme_floats(env, kind, tp_sym_to_float_in(env, a), tp_sym_to_float_in(env, b));
     tp_sym known = tp_sym_recall(env, kind, a, b);
-    return tp_sym_is_failed(known) ? tp_sym_remember(env, kind, a, b, extreme_nodes(env, kind, a, b)) : known;
+    if (!tp_sym_is_failed(known))
+        return known;
+    known = tp_sym_remember(env, kind, a, b, extreme_nodes(env, kind, a, b));
+    /* The end of a slice that ranges decided. (Max is asked for strides, of which a size of 0 has any.) */
+    if (kind == KIND_min && env->keeps_decided && (tp_sym_same(known, a) || tp_sym_same(known, b)) &&
+        !tp_sym_note_decided(TP_LE, known, tp_sym_same(known, a) ? b : a, true))
+        return TP_SYM_FAILED;
+    return known;
 }
 
 tp_sym tp_sym_max_slow(tp_sym a, tp_sym b)

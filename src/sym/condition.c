@@ -141,6 +141,11 @@ tp_sym tp_sym_compare_slow(tp_compare how, tp_sym a, tp_sym b)
     return tp_sym_make(kind_of[how], TP_SYM_BOOL, (tp_sym[]){ a, b }, 2);
 }
 
+tp_sym tp_sym_compare_as_written(tp_compare how, tp_sym a, tp_sym b)
+{
+    return tp_sym_make(kind_of[how], TP_SYM_BOOL, (tp_sym[]){ a, b }, 2);
+}
+
 /* And, or */
 
 enum { OWN_ARGS = 16 };

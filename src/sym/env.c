@@ -42,6 +42,8 @@ void tp_shape_env_unref(tp_shape_env *env)
         if (env->guards.item[i]->stack && env->options.stack.release)
             env->options.stack.release(env->guards.item[i]->stack);
     tp_array_fini(&env->guards);
+    tp_array_fini(&env->decided);
+    tp_map_fini(&env->decided_words);
     tp_array_fini(&env->symbols);
     tp_array_fini(&env->symbol_nodes);
     tp_text_map_fini(&env->names);
@@ -205,6 +207,21 @@ void tp_symbol_set_size_like(tp_sym symbol)
 {
     if (!tp_sym_is_failed(symbol))
         tp_sym_symbol(symbol)->size_like = true;
+}
+
+void tp_shape_env_keep_decided(tp_shape_env *env, bool kept)
+{
+    env->keeps_decided = kept;
+}
+
+size_t tp_shape_env_decided_count(const tp_shape_env *env)
+{
+    return env->decided.count;
+}
+
+tp_sym tp_shape_env_decided_at(const tp_shape_env *env, size_t index)
+{
+    return env->decided.item[index];
 }
 
 size_t tp_shape_env_symbol_count(const tp_shape_env *env)

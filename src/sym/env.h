@@ -87,6 +87,11 @@ TP_API size_t tp_shape_env_symbol_count(const tp_shape_env *env);       /* of th
 TP_API tp_sym tp_shape_env_symbol_at(const tp_shape_env *env, size_t index);
 TP_API size_t tp_shape_env_guard_count(const tp_shape_env *env);
 TP_API const tp_sym_fact *tp_shape_env_guard_at(const tp_shape_env *env, size_t index);    /* borrowed */
+/* An environment may keep the comparisons that a program asked for and that ranges decided: sizes below 2, which ranges leave out,
+ * decide them otherwise, and a program that is called with such sizes wants to know. As conditions that held. */
+TP_API void tp_shape_env_keep_decided(tp_shape_env *env, bool kept);
+TP_API size_t tp_shape_env_decided_count(const tp_shape_env *env);
+TP_API tp_sym tp_shape_env_decided_at(const tp_shape_env *env, size_t index);
 TP_API void tp_shape_env_format_guards(const tp_shape_env *env, tp_text *text);     /* " - Eq(s1, 20)", a line each */
 /* As tp_sym_print_source, with the names of the symbols in place of their sources: to be evaluated over them. */
 TP_API void tp_sym_print_python(tp_sym x, tp_text *text);

@@ -29,6 +29,22 @@ static bool record(tp_sym condition, const char *message, bool deferred)
     return true;
 }
 
+bool tp_sym_note_decided(tp_compare how, tp_sym a, tp_sym b, bool answer)
+{
+    tp_shape_env *env = sym_deeper(sym_env(a), sym_env(b));
+    uint64_t there;
+    if (!env || !env->keeps_decided || tp_sym_type_of(a) != TP_SYM_INT || tp_sym_type_of(b) != TP_SYM_INT || tp_sym_has_unbacked(a) ||
+        tp_sym_has_unbacked(b))
+        return true;
+    tp_sym c = tp_sym_compare_as_written(how, a, b);
+    if (!answer)
+        c = tp_sym_not(c);
+    if (tp_sym_is_failed(c))
+        return false;
+    return tp_map_get(&env->decided_words, c.word, &there) ||
+           (tp_map_put(&env->decided_words, c.word, 1) && tp_array_push(&env->decided, c)) || tp_sym_fail_as_set(env).word;
+}
+
 /* The condition with backed symbols replaced by their hints, as PyTorch shows it first. */
 static tp_sym hinted(tp_sym x)
 {

@@ -64,9 +64,11 @@ struct tp_shape_env {
     tp_array(tp_symbol *) symbols;      /* arena structs */
     tp_array(tp_sym) symbol_nodes;
     tp_array(tp_sym_fact *) guards;        /* arena structs */
+    tp_array(tp_sym) decided;           /* conditions, each once */
+    tp_map        decided_words;
     uint32_t      numbered[3];  /* by tp_symbol_kind: the next number of its names */
     tp_shape_env_options options;
-    bool          frozen, refuses_guards;
+    bool          frozen, refuses_guards, keeps_decided;
     bool          no_numbers, no_sizes;     /* that depend on data */
     tp_err        error;        /* the first since the last check */
     char          error_text[240];
@@ -173,6 +175,7 @@ int64_t tp_sym_bits(sym_kind kind, int64_t a, int64_t b);
 /* condition.c */
 tp_answer tp_sym_sign_known(tp_compare how, tp_sym a, tp_sym b);    /* of integers, by ranges and facts */
 bool tp_sym_compare_of(tp_sym condition, tp_compare *how);          /* true for the six comparisons */
+tp_sym tp_sym_compare_as_written(tp_compare how, tp_sym a, tp_sym b);       /* undecided; of integers, at least one a node */
 
 /* rebuild.c */
 bool tp_sym_hint_fails(tp_sym x);                       /* there is no hint, and an error is set: 0 divides, 64 bits do not do */

@@ -8,6 +8,9 @@
  *     power      = primary [ "**" unary ]
  *     primary    = number | "True" | "False" | symbol | function "(" junction { "," junction } ")" | "(" junction ")"
  *
+ * Conditions over sources (tp_sym_parse_source) are Python's: `and`, `or`, `not`, `a if c else b`, bits below comparisons, and
+ * functions by the names that Python has for them.
+ *
  * Nothing is trusted: operands of the wrong type and nesting beyond MAX_DEPTH are errors like any other. */
 #include <ctype.h>
 #include <errno.h>
@@ -20,9 +23,11 @@ typedef struct parser {
     tp_shape_env *env;
     const char   *text, *at;
     int           depth;
+    tp_sym_source *find;        /* NULL: the text is over names of symbols */
+    void         *data;
 } parser;
 
-static tp_sym junction(parser *p);
+static tp_sym expression(parser *p);
 static tp_sym unary(parser *p);
 
 static tp_sym wrong(parser *p, const char *what)
@@ -39,6 +44,15 @@ static bool accept(parser *p, const char *token)
         return false;
     p->at += length;
     return true;
+}
+
+static bool accept_word(parser *p, const char *word)
+{
+    const char *before = p->at;
+    if (accept(p, word) && !isalnum((unsigned char)*p->at) && *p->at != '_')
+        return true;
+    p->at = before;
+    return false;
 }
 
 /* Operands of arithmetic are numbers, those of junctions are conditions. */
@@ -196,7 +210,7 @@ static tp_sym call(parser *p, const struct function *f)
     do {
         if (count == (f->arguments ? f->arguments : 2))
             return wrong(p, "too many arguments");
-        a[count] = junction(p);
+        a[count] = expression(p);
         if (!typed(p, a[count], f->apply == parse_where && count == 0))
             return TP_SYM_FAILED;
         if (!f->floats && !whole(p, a[count]))
@@ -213,16 +227,109 @@ static tp_sym call(parser *p, const struct function *f)
     return count == f->arguments ? f->apply(a) : wrong(p, "too few arguments");
 }
 
+/* ---- Python's names ---- */
+
+/* What a text over sources calls the functions above; `math.`, `torch.sym_` and `torch._sym_` may stand in front. */
+static const struct { const char *python, *name; } spelled[] = {
+    { "max", "Max" }, { "min", "Min" }, { "abs", "Abs" }, { "int", "TruncToInt" }, { "trunc", "TruncToInt" }, { "floor", "FloorToInt" },
+    { "ceil", "CeilToInt" }, { "float", "ToFloat" },
+};
+
+static const struct function *find_python(const char *word)
+{
+    static const char *const before[] = { "math.", "torch._sym_", "torch.sym_" };
+    for (size_t i = 0; i < TP_COUNT(before); i++)
+        if (strncmp(word, before[i], strlen(before[i])) == 0) {
+            word += strlen(before[i]);
+            break;
+        }
+    const char *name = NULL;
+    for (size_t i = 0; i < TP_COUNT(spelled) && !name; i++)
+        name = strcmp(spelled[i].python, word) == 0 ? spelled[i].name : NULL;
+    for (size_t i = 0; i < TP_COUNT(functions); i++) {
+        const char *plain = strncmp(functions[i].name, "OpaqueUnaryFn_", 14) == 0 ? functions[i].name + 14 : NULL;
+        if (name ? strcmp(functions[i].name, name) == 0 : plain && strcmp(plain, word) == 0)
+            return &functions[i];
+    }
+    return NULL;
+}
+
+/* round(x) is an integer, round(x, digits) a float. */
+static tp_sym python_round(parser *p)
+{
+    tp_sym x = expression(p), digits = TP_SYM_FAILED;
+    bool two = accept(p, ",");
+    if (two)
+        digits = expression(p);
+    if (!accept(p, ")"))
+        return wrong(p, "a closing parenthesis is missing");
+    if (!typed(p, x, false) || (two && (!typed(p, digits, false) || !whole(p, digits))))
+        return TP_SYM_FAILED;
+    return two ? tp_sym_round_decimal(tp_sym_to_float_in(p->env, x), digits) : tp_sym_round(x);
+}
+
+/* Numbers may stand where the text had sources: what only floats have is asked of floats. */
+static tp_sym python_call(parser *p, const char *word)
+{
+    const struct function *f = find_python(word);
+    if (strcmp(word, "round") == 0)
+        return python_round(p);
+    if (!f || f->arguments != 1)
+        return f ? call(p, f) : wrong(p, "no function has this name");
+    tp_sym x = expression(p);
+    if (!typed(p, x, false))
+        return TP_SYM_FAILED;
+    if (!accept(p, ")"))
+        return wrong(p, "a closing parenthesis is missing");
+    bool rounds = tp_sym_type_of(x) == TP_SYM_INT && (f->apply == parse_trunc || f->apply == parse_floor || f->apply == parse_ceil);
+    if (rounds || (f->apply == parse_abs && !tp_sym_is_int(x)))
+        return f->apply(&x);
+    if (f->apply == parse_abs)
+        return tp_sym_int(tp_sym_as_int(x) < 0 ? -tp_sym_as_int(x) : tp_sym_as_int(x));
+    x = tp_sym_to_float_in(p->env, x);
+    return tp_sym_is_failed(x) || f->apply == parse_to_float ? x : f->apply(&x);
+}
+
+/* L['x'][0].size()[1]: names, items and empty calls, as long as they go on. */
+static tp_sym source(parser *p, const char *from)
+{
+    for (;;) {
+        if (*p->at == '[') {
+            const char *at = p->at + 1, quote = *at == '\'' || *at == '"' ? *at : 0;
+            for (at += quote != 0; *at && *at != (quote ? quote : ']'); at++)
+                at += *at == '\\' && at[1];
+            if (!*at || (quote && at[1] != ']'))
+                return wrong(p, "an item's closing bracket is missing");
+            p->at = at + 1 + (quote != 0);
+        } else if (strncmp(p->at, "()", 2) == 0) {
+            p->at += 2;
+        } else if (*p->at == '.' && (isalpha((unsigned char)p->at[1]) || p->at[1] == '_')) {
+            p->at++;
+            while (isalnum((unsigned char)*p->at) || *p->at == '_')
+                p->at++;
+        } else {
+            break;
+        }
+    }
+    tp_sym x = p->find(p->data, from, (size_t)(p->at - from));
+    return tp_sym_is_failed(x) ? wrong(p, "no input has this size") : x;
+}
+
 static tp_sym name(parser *p)
 {
     char word[64];
-    size_t length = strspn(p->at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+    const char *from = p->at;
+    size_t length = strspn(p->at, &".abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"[!p->find]);
     if (length == 0 || length >= sizeof word)
         return wrong(p, "a number, a name or a parenthesis is needed here");
     memcpy(word, p->at, length);
     word[length] = 0;
     p->at += length;
+    if (p->find && strcmp(word, "L") == 0)
+        return source(p, from);
     if (accept(p, "(")) {
+        if (p->find)
+            return python_call(p, word);
         for (size_t i = 0; i < TP_COUNT(functions); i++)
             if (strcmp(functions[i].name, word) == 0)
                 return call(p, &functions[i]);
@@ -230,7 +337,7 @@ static tp_sym name(parser *p)
     }
     if (strcmp(word, "True") == 0 || strcmp(word, "False") == 0)
         return tp_sym_bool(word[0] == 'T');
-    tp_sym x = tp_shape_env_find(p->env, word);
+    tp_sym x = p->find ? p->find(p->data, from, length) : tp_shape_env_find(p->env, word);
     return tp_sym_is_failed(x) ? wrong(p, "no symbol has this name") : x;
 }
 
@@ -254,7 +361,7 @@ static tp_sym number(parser *p)
 static tp_sym primary(parser *p)
 {
     if (accept(p, "(")) {
-        tp_sym x = junction(p);
+        tp_sym x = expression(p);
         return tp_sym_is_failed(x) || accept(p, ")") ? x : wrong(p, "a closing parenthesis is missing");
     }
     return isdigit((unsigned char)*p->at) ? number(p) : name(p);
@@ -287,6 +394,13 @@ static tp_sym unary(parser *p)
     return x;
 }
 
+static tp_sym divided(parser *p, tp_sym x, tp_sym y)
+{
+    if (!p->find || !tp_sym_is_int(x) || !tp_sym_is_int(y) || tp_sym_same(y, tp_sym_int(0)))
+        return tp_sym_truediv(x, y);
+    return tp_sym_float(p->env, (double)tp_sym_as_int(x) / (double)tp_sym_as_int(y));
+}
+
 static tp_sym product(parser *p)
 {
     tp_sym x = unary(p);
@@ -298,7 +412,7 @@ static tp_sym product(parser *p)
         if (!typed(p, x, false) || !typed(p, y, false) || ((op == 'f' || op == '%') && (!whole(p, x) || !whole(p, y))))
             return TP_SYM_FAILED;
         x = op == '*' ? tp_sym_mul(x, y) : op == 'f' ? tp_sym_floordiv(x, y) : op == '%' ? tp_sym_mod(x, y)
-                                                                                         : tp_sym_truediv(x, y);
+                                                                                         : divided(p, x, y);
     }
     return x;
 }
@@ -318,15 +432,36 @@ static tp_sym sum(parser *p)
     return x;
 }
 
+/* Of conditions, & and | are junctions. */
+static tp_sym bits(parser *p)
+{
+    tp_sym x = sum(p);
+    while (p->find && !tp_sym_is_failed(x)) {
+        int op = accept(p, "&") ? '&' : accept(p, "|") ? '|' : accept(p, "^") ? '^' : 0;
+        if (!op)
+            return x;
+        tp_sym y = sum(p);
+        if (tp_sym_is_failed(y))
+            return y;
+        if (op != '^' && tp_sym_type_of(x) == TP_SYM_BOOL && tp_sym_type_of(y) == TP_SYM_BOOL)
+            x = op == '&' ? tp_sym_and(x, y) : tp_sym_or(x, y);
+        else if (whole(p, x) && whole(p, y))
+            x = op == '&' ? tp_sym_bit_and(x, y) : op == '|' ? tp_sym_bit_or(x, y) : tp_sym_bit_xor(x, y);
+        else
+            return TP_SYM_FAILED;
+    }
+    return x;
+}
+
 static tp_sym comparison(parser *p)
 {
     static const struct { const char *token; tp_compare how; } signs[] = {
         { "<=", TP_LE }, { ">=", TP_GE }, { "<", TP_LT }, { ">", TP_GT }, { "==", TP_EQ }, { "!=", TP_NE },
     };
-    tp_sym x = sum(p);
+    tp_sym x = bits(p);
     for (size_t i = 0; !tp_sym_is_failed(x) && i < TP_COUNT(signs); i++)
         if (accept(p, signs[i].token)) {
-            tp_sym y = sum(p);
+            tp_sym y = bits(p);
             return typed(p, x, false) && typed(p, y, false) ? tp_sym_compare(signs[i].how, x, y) : TP_SYM_FAILED;
         }
     return x;
@@ -347,12 +482,75 @@ static tp_sym junction(parser *p)
     return x;
 }
 
-tp_sym tp_sym_parse(tp_shape_env *env, const char *text)
+static tp_sym negation(parser *p)
 {
-    parser p = { env, text, text, 0 };
-    tp_sym x = junction(&p);
+    tp_sym x;
+    if (!accept_word(p, "not"))
+        return comparison(p);
+    if (++p->depth > MAX_DEPTH)
+        return wrong(p, "nested too deeply");
+    x = negation(p);
+    p->depth--;
+    return typed(p, x, true) ? tp_sym_not(x) : TP_SYM_FAILED;
+}
+
+static tp_sym conjunction(parser *p)
+{
+    tp_sym x = negation(p);
+    while (!tp_sym_is_failed(x) && accept_word(p, "and")) {
+        tp_sym y = negation(p);
+        x = typed(p, x, true) && typed(p, y, true) ? tp_sym_and(x, y) : TP_SYM_FAILED;
+    }
+    return x;
+}
+
+static tp_sym disjunction(parser *p)
+{
+    tp_sym x = conjunction(p);
+    while (!tp_sym_is_failed(x) && accept_word(p, "or")) {
+        tp_sym y = conjunction(p);
+        x = typed(p, x, true) && typed(p, y, true) ? tp_sym_or(x, y) : TP_SYM_FAILED;
+    }
+    return x;
+}
+
+static tp_sym choice(parser *p)
+{
+    tp_sym x = disjunction(p);
+    if (tp_sym_is_failed(x) || !accept_word(p, "if"))
+        return x;
+    tp_sym condition = disjunction(p);
+    if (!typed(p, condition, true))
+        return TP_SYM_FAILED;
+    if (!accept_word(p, "else"))
+        return wrong(p, "an else is missing");
+    if (++p->depth > MAX_DEPTH)
+        return wrong(p, "nested too deeply");
+    tp_sym other = choice(p);
+    p->depth--;
+    return tp_sym_is_failed(other) ? other : tp_sym_where(condition, x, other);
+}
+
+static tp_sym expression(parser *p)
+{
+    return p->find ? choice(p) : junction(p);
+}
+
+static tp_sym parse(parser *p)
+{
+    tp_sym x = expression(p);
     if (tp_sym_is_failed(x))
         return x;
-    p.at += strspn(p.at, " \t\n");
-    return *p.at ? wrong(&p, "the expression ends here") : x;
+    p->at += strspn(p->at, " \t\n");
+    return *p->at ? wrong(p, "the expression ends here") : x;
+}
+
+tp_sym tp_sym_parse(tp_shape_env *env, const char *text)
+{
+    return parse(&(parser){ .env = env, .text = text, .at = text });
+}
+
+tp_sym tp_sym_parse_source(tp_shape_env *env, const char *text, tp_sym_source *find, void *data)
+{
+    return parse(&(parser){ .env = env, .text = text, .at = text, .find = find, .data = data });
 }

@@ -166,11 +166,11 @@ static void put_node(tp_sym x, output *out)
     case KIND_max: put_call(x, "max", out); break;
     case KIND_min: put_call(x, "min", out); break;
     case KIND_abs: put_call(x, "abs", out); break;
-    case KIND_trunc: put_call(x, "int", out); break;
+    case KIND_trunc: put_call(x, "math.trunc", out); break;
     case KIND_floor: put_call(x, "math.floor", out); break;
     case KIND_ceil: put_call(x, "math.ceil", out); break;
     case KIND_round: put_call(x, "round", out); break;
-    case KIND_to_float: put_call(x, "float", out); break;
+    case KIND_to_float: put_call(x, "torch.sym_float", out); break;
     case KIND_where: put_where(x, out); break;
     case KIND_eq: put_comparison(x, " == ", true, out); break;
     case KIND_ne: put_comparison(x, " != ", true, out); break;

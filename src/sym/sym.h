@@ -277,6 +277,9 @@ TP_API tp_sym tp_sym_not(tp_sym a);
  * and no common factor, only Eq, Ne, `<`, `<=`: `s0 > 5` becomes `5 < s0`, `2*s0 - 4 >= 0` becomes `2 <= s0`. */
 TP_API tp_sym tp_sym_canonical(tp_sym condition);
 
+/* What a decided comparison was about, for an environment that keeps it (tp_shape_env_keep_decided); else nothing is done. */
+TP_API TP_CHECK bool tp_sym_note_decided(tp_compare how, tp_sym a, tp_sym b, bool answer);
+
 /* Questions that record nothing. */
 TP_API tp_answer tp_sym_known(tp_sym condition);        /* from structure, ranges and facts; never from hints */
 TP_API tp_range tp_sym_range(tp_sym x);                 /* of an integer; a condition: within [0, 1] */
@@ -317,5 +320,9 @@ TP_API void tp_sym_print_source(tp_sym x, tp_text *text);
 /* The inverse of tp_sym_print. Unknown names fail, with TP_ERR_VALUE; symbols are looked up in `env` and its ancestors.
  * */
 TP_API tp_sym tp_sym_parse(tp_shape_env *env, const char *text);
+/* The inverse of tp_sym_print_source, of PyTorch's texts too: `find` says what a source is, a number or an expression over `env`;
+ * the failed word, without an error, where it does not know it. */
+typedef tp_sym tp_sym_source(void *data, const char *text, size_t length);
+TP_API tp_sym tp_sym_parse_source(tp_shape_env *env, const char *text, tp_sym_source *find, void *data);
 
 #endif

@@ -32,6 +32,7 @@ def save(program, file, extra_files=None):
               if str(symbol).isidentifier()]
     path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else None
     made = _C._export_save(path, program.graph, program.graph_signature._capsule(), dict(program.state_dict), dict(program.constants), ranges,
+                           list(program._guards_code),
                            pytree.treespec_dumps(root.in_spec), pytree.treespec_dumps(root.out_spec), list(root.forward_arg_names or []),
                            [entry.fqn for entry in program.module_call_graph[1:]], program.dialect, examples)
     if path is None:
@@ -122,4 +123,4 @@ def load(file, extra_files=None):
     calls = [ModuleCallEntry("", call)] + [ModuleCallEntry(path) for path in parts["modules"]]
     return ExportedProgram(root=GraphModule({}, graph), graph=graph, graph_signature=signature, state_dict=_tensors(parts["state"]),
                            range_constraints=ranges, module_call_graph=calls,
-                           example_inputs=examples, constants=_tensors(parts["constants"]), _dialect=parts["dialect"])
+                           example_inputs=examples, constants=_tensors(parts["constants"]), _dialect=parts["dialect"], _guards_code=parts["guards"])

@@ -319,6 +319,7 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
     state = _state_of(mod, taken)
     mode, fakes, symbols = _fake_inputs(mod, args, kwargs, leaves, sources, dynamic_shapes, strict)
     aliases, stack = _attributes_of(mod), []
+    asked = len(mode.shape_env._guards)
     inputs = [_fake(mode, row[3]) for row in state] + fakes
     place = {row[1]: i for i, row in enumerate(state)}
 
@@ -333,6 +334,7 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
             return output, {place[name]: tensor for name, tensor in swapped.replaced().items() if name in place}
 
     _exporting.append(mod)
+    mode.shape_env._keep_decided(True)
     try:
         graph, constants, out_spec, written = _C._export_trace(run, inputs, [row[4] for row in state] + names, _functional, pre_dispatch,
                                                                None, stack, True)
@@ -344,6 +346,7 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
                         "give hint to the compiler. Please take a look at torch._check OR torch._check_is_size APIs.  "
                         f"{error}") from error
     finally:
+        mode.shape_env._keep_decided(False)
         _exporting.pop()
     shapes.check_violations(symbols, _disable_forced_specializations)
 
@@ -359,6 +362,7 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
         kinds.append((OutputKind.BUFFER_MUTATION, state[i][1]) if i < len(state)
                      else (OutputKind.USER_INPUT_MUTATION, names[i - len(state)]))
     signature = ExportGraphSignature(_input_specs(graph, rows, leaves), _output_specs(graph, kinds))
+    guards = _C._export_guards(graph, signature._capsule(), mode.shape_env, asked)
     module = GraphModule({}, graph)
     if strict:
         module.meta["input_shape_constraints"] = [{"name": name, "dim": i, "size": str(size)} for name, fake in zip(names, fakes)
@@ -370,7 +374,7 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
     return ExportedProgram(root=module, graph=graph, graph_signature=signature, state_dict=dict(mod.state_dict(keep_vars=True)),
                            range_constraints=_range_constraints(symbols, fakes), module_call_graph=called,
                            example_inputs=(args, kwargs), constants=kept, _dialect="TRAINING" if pre_dispatch or not _functional else "ATEN",
-                           _aliases=_aliases_of(mod), _shape_env=mode.shape_env)
+                           _aliases=_aliases_of(mod), _shape_env=mode.shape_env, _guards_code=guards)
 
 
 def _aliases_of(mod):
@@ -423,7 +427,7 @@ def _retrace(program, table, preserved):
     values = [node.meta["val"] for node in placeholders]
     mode = FakeTensorMode(shape_env=program._shape_env or ShapeEnv(), allow_non_fake_inputs=True, export=True)
     inputs = [_fake(mode, v, v.shape) if isinstance(v, _C.Tensor) else v for v in values]
-    stack = []
+    stack, asked = [], len(mode.shape_env._guards)
 
     def run(seen):
         with mode:
@@ -440,7 +444,9 @@ def _retrace(program, table, preserved):
     kinds = [(OutputKind.BUFFER_MUTATION, inputs_of[i].target) if inputs_of[i].kind is InputKind.BUFFER
              else (OutputKind.USER_INPUT_MUTATION, inputs_of[i].arg.name) for i in written]
     kinds += [(spec.kind, spec.target) for spec in program.graph_signature.output_specs]
-    return graph, ExportGraphSignature(_input_specs(graph, fresh, leaves), _output_specs(graph, kinds))
+    signature = ExportGraphSignature(_input_specs(graph, fresh, leaves), _output_specs(graph, kinds))
+    found = _C._export_guards(graph, signature._capsule(), mode.shape_env, asked)
+    return graph, signature, program._guards_code + [text for text in found if text not in program._guards_code]
 
 
 def _run_nodes(graph, inputs, stack, owner):

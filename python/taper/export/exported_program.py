@@ -69,7 +69,7 @@ class ExportedProgram:
     """A program: its graph, its signature, its state."""
 
     def __init__(self, root, graph, graph_signature, state_dict, range_constraints, module_call_graph, example_inputs=None, constants=None,
-                 verifiers=None, *, _dialect="TRAINING", _aliases=None, _shape_env=None):
+                 verifiers=None, *, _dialect="TRAINING", _aliases=None, _shape_env=None, _guards_code=()):
         graph._codegen = Graph()._codegen
         self._graph_module = root if isinstance(root, GraphModule) else GraphModule(root, graph)
         self._graph_signature = graph_signature
@@ -81,6 +81,7 @@ class ExportedProgram:
         self._dialect = _dialect
         self._aliases = {} if _aliases is None else _aliases
         self._shape_env = _shape_env
+        self._guards_code = list(_guards_code)      # what calls must meet beyond ranges, as Python over the sources of the inputs
 
     graph_module = property(lambda self: self._graph_module)
     graph = property(lambda self: self._graph_module.graph)
@@ -140,17 +141,19 @@ class ExportedProgram:
             paths.append(f"*args[{second.idx}]{pytree.keystr(rest)}" if first == 0 else f"{second.key!r}{pytree.keystr(rest)}")
         return paths
 
-    def _checker(self):
+    def _checker(self, check_guards):
         """A hook that raises when a call's inputs are not what was exported."""
         in_spec, graph, signature, paths = self.call_spec.in_spec, self.graph, self._graph_signature._capsule(), self._paths()
+        guards = _C._export_read_guards(graph, signature, self._guards_code) if check_guards and self._guards_code else None
 
         def check(module, args, kwargs):
             leaves = _flat_inputs(in_spec, args, kwargs)
-            _C._export_check(graph, signature, leaves, paths)
+            _C._export_check(graph, signature, leaves, paths, guards)
         return check
 
     def module(self, check_guards=True):
-        """The program as a module whose state is its own attributes; it checks its inputs."""
+        """The program as a module whose state is its own attributes; it checks its inputs, without `check_guards` only their sizes
+        and constants, not what the trace took for granted beyond them."""
         graph = self.graph.__deepcopy__()
         _C._export_unlift(graph, self._graph_signature._capsule())
         in_spec, out_spec = self.call_spec
@@ -164,7 +167,7 @@ class ExportedProgram:
             _assign(made, name, value, kind, persistent)
         made.meta.update(self._graph_module.meta)
         made.range_constraints = self._range_constraints
-        made.__dict__["_check_inputs"] = self._checker()
+        made.__dict__["_check_inputs"] = self._checker(check_guards)
         made.register_forward_pre_hook(made._check_inputs, with_kwargs=True)
         type(made).train, type(made).eval = _refused("train"), _refused("eval")
         return made
@@ -192,9 +195,9 @@ class ExportedProgram:
         if any(n.target is not None and n.op == "call_function" and getattr(getattr(n.target, "_schema", None), "is_mutable", False)
                for n in self.graph.nodes):
             table = {}      # from training IR this only lowers, whatever the table
-        graph, signature = _trace._retrace(self, _trace_table(table), _preserve_ops)
+        graph, signature, guards = _trace._retrace(self, _trace_table(table), _preserve_ops)
         return ExportedProgram(GraphModule({}, graph), graph, signature, self._state_dict, self._range_constraints, self._module_call_graph,
-                               self._example_inputs, self._constants, _dialect="ATEN", _aliases=self._aliases, _shape_env=self._shape_env)
+                               self._example_inputs, self._constants, _dialect="ATEN", _aliases=self._aliases, _shape_env=self._shape_env, _guards_code=guards)
 
     # ---- showing ----
     def __str__(self):
