@@ -17,11 +17,13 @@ def _device_type(where, given):
     return kind if kind in _OTHERS else _C.device(given).type
 
 
-def _of_other(kind):
-    flags = _others.__dict__
-    if kind not in flags:
-        flags[kind] = [False, _LOWER.get(kind, _C.float16)]
-    return flags[kind]
+def flags_of_other(kind):
+    """(enabled, dtype) of a device type that is not the CPU's."""
+    return _others.__dict__.get(kind) or (False, _LOWER.get(kind, _C.float16))
+
+
+def set_flags_of_other(kind, enabled, dtype):
+    _others.__dict__[kind] = (enabled, dtype)
 
 
 def is_autocast_available(device_type):
@@ -30,14 +32,14 @@ def is_autocast_available(device_type):
 
 def is_autocast_enabled(device_type="cuda"):
     kind = _device_type("is_autocast_enabled", device_type)
-    return _C._autocast_flags()[0] if kind == "cpu" else _of_other(kind)[0]
+    return _C._autocast_flags()[0] if kind == "cpu" else flags_of_other(kind)[0]
 
 
 def get_autocast_dtype(device_type):
     kind = _device_type("get_autocast_dtype", device_type)
     if kind in _NONE:
         raise RuntimeError("unsupported scalarType")
-    return _C._autocast_flags()[1] if kind == "cpu" else _of_other(kind)[1]
+    return _C._autocast_flags()[1] if kind == "cpu" else flags_of_other(kind)[1]
 
 
 def set_autocast_enabled(*given, **named):
@@ -51,7 +53,7 @@ def set_autocast_enabled(*given, **named):
         _, dtype, cache = _C._autocast_flags()
         _C._set_autocast_flags(enabled, dtype, cache)
     else:
-        _of_other(kind)[0] = enabled
+        set_flags_of_other(kind, enabled, flags_of_other(kind)[1])
 
 
 def set_autocast_dtype(device_type, dtype):
@@ -62,7 +64,7 @@ def set_autocast_dtype(device_type, dtype):
         enabled, _, cache = _C._autocast_flags()
         _C._set_autocast_flags(enabled, dtype, cache)
     else:
-        _of_other(kind)[1] = dtype
+        set_flags_of_other(kind, flags_of_other(kind)[0], dtype)
 
 
 def is_autocast_cache_enabled():

@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "grad/tape.h"
 #include "ops/known.h"
+#include "trace/fake.h"
 
 static void forget(tp_autocast_state *s)
 {
@@ -75,7 +76,9 @@ static tp_tensor *kept_cast(const tp_autocast_state *s, const tp_tensor *t, tp_d
 
 static bool cast_tensor(tp_autocast_state *s, tp_tensor *t, tp_dtype to, tp_value *out)
 {
-    bool keep = s->cache && to != TP_f32 && t->dtype == TP_f32 && tp_requires_grad(t) && tp_is_leaf(t);
+    /* A cast made for a capture or trace belongs to it: fakes have no data, and a later trace would find a constant. */
+    bool traced = tp_self.fake || tp_self.tracer[0] || tp_self.tracer[1] || tp_self.recorder || tp_is_fake(t);
+    bool keep = s->cache && !traced && to != TP_f32 && t->dtype == TP_f32 && tp_requires_grad(t) && tp_is_leaf(t);
     tp_autocast_state *outermost = keeper(s);
     tp_tensor *before = keep ? kept_cast(outermost, t, to) : NULL;
     if (before) {

@@ -1,7 +1,10 @@
 """What the capture in C is told of the package: which classes and functions it treats in which way."""
 import builtins
 import functools
+import gc
 import operator
+import os
+import sys
 import types
 
 from .. import _C
@@ -41,20 +44,61 @@ def _compile_graph(backend, graph, attributes, examples):
     return compiled
 
 
+# Functions of the extension that are no ops. They depend on their arguments and on what an entry assumes of the thread anyway ...
+_PURE = (
+    "is_tensor promote_types can_cast _result_type _broadcast_shapes tensor as_tensor asarray is_grad_enabled is_inference_mode_enabled "
+    "_is_fwd_grad_enabled is_anomaly_enabled is_anomaly_check_nan_enabled get_default_dtype _get_attention_off _get_deterministic _autocast_flags "
+    "_has_torch_function _has_torch_function_unary _has_torch_function_variadic _is_torch_function_enabled _len_torch_function_stack "
+    "_len_torch_dispatch_stack _get_tracing_state _is_tracing _module_tensors _module_lacks").split()
+# ... or set that state, which a graph can do as well; what is on neither list gives a capture up.
+_ACTING = "_set_grad_enabled _set_autocast_flags _autocast_nest clear_autocast_cache".split()
+_TREES = "_pytree_flatten _pytree_leaves _pytree_map _pytree_structure _pytree_unflatten _pytree_is_leaf _pytree_leaves_with_path".split()
+
+
+def acting():
+    """The functions whose calls in a graph change the state of the thread: it must be run as it is written."""
+    return {getattr(_C, name) for name in _ACTING}
+
+
+def _lists():
+    """Callables by how they meet state that is not the program's own."""
+    from .. import _autocast
+    from . import eval_frame
+
+    functorch = {getattr(_C._functorch, name) for name in ("is_batchedtensor", "is_gradtrackingtensor", "is_functorch_wrapped_tensor")}
+    return {
+        "pure": {getattr(_C, name) for name in _PURE} | {_C._nn._parse_to} | functorch,
+        "acting": acting(),
+        "asked": {_C.get_num_threads, _autocast.flags_of_other, os.getcwd, sys.getrecursionlimit, sys.getswitchinterval,
+                  sys.get_int_max_str_digits, gc.isenabled, gc.get_threshold},
+        "affirmed": {eval_frame.is_compiling, eval_frame.is_dynamo_compiling},
+        "breaks": eval_frame.breaks,
+        "trees": {getattr(_C, name) for name in _TREES},
+    }
+
+
 def tell():
-    from .. import nn
-    from ..autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
-    from . import eval_frame, exc
+    from .. import backends, nn
+    from .._subclasses.fake_tensor import (DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException,
+                                           UnsupportedOperatorException)
+    from ..autograd.grad_mode import enable_grad, no_grad, set_grad_enabled
+    from . import exc
 
     _C._capture._configure({
+        **_lists(),
+        "tree_classes": _C._pytree_nodes,
+        "tree_classes_known": len(_C._pytree_nodes),
+        "run_backward": _C._run_backward,
+        "switches": backends._Switches,
+        "over_limit": exc.FailOnRecompileLimitHit,
+        "needs_data": (DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException, UnsupportedOperatorException),
         "unsupported": exc.Unsupported,
         "failed": exc.BackendCompilerFailed,
         "recompiled": exc.RecompileError,
         "module": nn.Module,
         "opened": (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict),
         "recorded": _recorded(),
-        "contexts": (no_grad, enable_grad, set_grad_enabled, inference_mode),
-        "breaks": eval_frame.breaks,
+        "contexts": (no_grad, enable_grad, set_grad_enabled),
         "operators": tuple(getattr(operator, name) for name in _PLAIN + _IN_PLACE),
         "comparisons": (operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge),
         "getitem": operator.getitem,

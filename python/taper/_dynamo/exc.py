@@ -35,6 +35,10 @@ class RecompileError(TorchDynamoException):
     pass
 
 
+class FailOnRecompileLimitHit(Exception):
+    """Under `fullgraph=True` a function was captured as often as config.recompile_limit allows, and no entry fits the call."""
+
+
 class UserErrorType(Enum):
     DYNAMIC_CONTROL_FLOW = auto()
     ANTI_PATTERN = auto()

@@ -1,11 +1,16 @@
 """Backends of PyTorch and their switches; none of the accelerators is here."""
-import types as _types
-
 from .. import _C
 
 
+class _Switches:
+    """What programs set and read of one backend; most of it changes nothing here."""
+
+    def __init__(self, attributes):
+        self.__dict__.update(attributes)
+
+
 def _backend(name, **attributes):
-    made = _types.SimpleNamespace(**attributes)
+    made = _Switches(attributes)
     made.__name__ = f"{__name__}.{name}"
     return made
 

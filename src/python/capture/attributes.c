@@ -181,7 +181,12 @@ static PyObject *from_namespace(capture *c, PyObject *o, PyObject *name)
         return NULL;
     int32_t base = source_of(c, o);
     if (base == NO_SOURCE || capture_trusts(globals)) {
-        if (capture_trusts(globals) || !capture_has_tensor(value))
+        if (capture_trusts(globals)) {
+            PyObject *set = capture_setting(c, globals, name, value);
+            Py_DECREF(value);
+            return set;
+        }
+        if (!capture_has_tensor(value))
             return value;
         base = tp_source_in(c->sources, SOURCE_HELD, NO_SOURCE, 0, o);
     }
@@ -305,7 +310,7 @@ PyObject *capture_load_global(capture *c, PyObject *globals, PyObject *builtins,
                                   : PyErr_Format(PyExc_NameError, "name '%U' is not defined", name);
     }
     if (capture_trusts(globals))
-        return Py_NewRef(value);
+        return capture_setting(c, globals, name, value);
     if (globals == c->globals)
         return capture_wrap(c, value, tp_source_in(c->sources, SOURCE_GLOBAL, NO_SOURCE, 0, name));
     int32_t held = tp_source_in(c->sources, SOURCE_HELD, NO_SOURCE, 0, globals);

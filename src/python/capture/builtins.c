@@ -314,8 +314,6 @@ static bool is_harmless_module(PyObject *function)
 static bool is_torch(PyObject *function)
 {
     PyObject *self = PyCFunction_GET_SELF(function), *where = ((PyCFunctionObject *)function)->m_module;
-    if (self && Py_IS_TYPE(self, face.op_function))
-        return true;
     const char *name = where && PyUnicode_Check(where) ? PyUnicode_AsUTF8(where) : self && PyModule_Check(self) ? PyModule_GetName(self) : NULL;
     size_t length = strlen(face.package);
     return name && strncmp(name, face.package, length) == 0 && (name[length] == 0 || name[length] == '.');
@@ -378,8 +376,14 @@ static PyObject *call_c_function(capture *c, PyObject *function, PyObject *args,
     int breaks = PySet_Contains(capture_the_words()->breaks, function);
     if (breaks)
         return breaks < 0 ? NULL : capture_unsupported("a call of %s, which is not to be captured", name);
-    if (is_torch(function))
+    int asked = capture_is_listed(capture_the_words()->asked, function);
+    if (asked)
+        return asked < 0 ? NULL : capture_ask(c, function, args, kwargs);
+    if (self && Py_IS_TYPE(self, face.op_function))
         return capture_call_function(c, function, args, kwargs);
+    if (is_torch(function))
+        return self && PyModule_Check(self) ? capture_call_extension(c, function, args, kwargs)
+                                            : capture_call_function(c, function, args, kwargs);
     bool builtin = self && PyModule_Check(self) && !strcmp(PyModule_GetName(self), "builtins");
     bool functional = is_harmless_module(function);
     for (size_t i = 0; (builtin || functional) && i < TP_COUNT(builtin_rows); i++)

@@ -133,6 +133,11 @@ static PyObject *call_python(capture *c, PyObject *function, PyObject *args, PyO
         return NULL;
     if (recorded)
         return capture_call_function(c, function, args, kwargs);
+    int affirmed = capture_is_listed(w->affirmed, function), asked = affirmed ? 0 : capture_is_listed(w->asked, function);
+    if (affirmed)
+        return affirmed < 0 ? NULL : Py_NewRef(Py_True);
+    if (asked)
+        return asked < 0 ? NULL : capture_ask(c, function, args, kwargs);
     if (breaks || PyObject_HasAttrString(function, "_torchdynamo_disable"))
         return capture_unsupported("a call of %U, which is not to be captured", ((PyFunctionObject *)function)->func_qualname);
     if (capture_slot_count((PyCodeObject *)PyFunction_GET_CODE(function)) > MOST_SLOTS)

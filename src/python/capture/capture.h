@@ -65,6 +65,9 @@ typedef struct capture {
     unsigned    steps;              /* instructions done */
 } capture;
 
+/* torch.compiler.set_stance, in the order of its names in _dynamo/eval_frame.py */
+enum { STANCE_DEFAULT, STANCE_EAGER, STANCE_EAGER_ON_RECOMPILE, STANCE_FAIL_ON_RECOMPILE };
+
 /* ---- what Python tells us once (torch._dynamo): classes and functions by what a capture does with them ---- */
 typedef struct capture_words {
     PyObject *unsupported;          /* exception class */
@@ -73,6 +76,13 @@ typedef struct capture_words {
     PyObject *recorded;             /* set: Python functions that become one node */
     PyObject *contexts;             /* tuple: classes of torch whose __enter__ and __exit__ are done for real */
     PyObject *breaks;               /* set: callables that cannot be captured */
+    PyObject *pure, *asked, *acting;        /* sets of callables that meet global state, as state_calls.c says */
+    PyObject *affirmed;             /* set: functions that ask whether code is being captured */
+    PyObject *trees;                /* set: functions over nested containers, as the registered classes say; */
+    PyObject *tree_classes;         /* dict: those classes, and how many of them are the package's own */
+    PyObject *tree_classes_known;
+    PyObject *run_backward;         /* what gradients are asked of */
+    PyObject *switches;             /* class: what a module of the package keeps its settings in */
     PyObject *operators;            /* tuple: operator functions by tp_operator */
     PyObject *comparisons;          /* tuple: by Py_LT … */
     PyObject *getitem, *setitem, *neg, *pos, *invert, *getattr;
@@ -82,8 +92,11 @@ typedef struct capture_words {
     PyObject *compile_graph;        /* called with back end, graph, attributes, examples; gives what runs the graph */
     struct code_entries *entries;   /* borrowed: of a code object, and through it of all others */
     PyObject *recompiled;           /* exception class: a second capture, where `strict` */
+    PyObject *needs_data;           /* tuple of exception classes of fake tensors */
+    PyObject *over_limit;           /* exception class: more entries than that are wanted, where nothing may run as it is */
     int       limit, total_limit;   /* entries a code object may have about the same modules, and in all */
     bool      strict;
+    int       stance;               /* STANCE_…: what calls of compiled callables do */
 } capture_words;
 capture_words *capture_the_words(void);     /* NULL: torch._dynamo was not imported yet */
 
@@ -110,6 +123,7 @@ PyObject *capture_call_method(capture *c, const char *name, PyObject *args, PyOb
 PyObject *capture_call_module(capture *c, PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *capture_two(capture *c, PyObject *function, PyObject *a, PyObject *b);        /* call_function of two arguments */
 bool capture_note_grad_mode(capture *c, bool before);       /* a node when the mode is another now */
+PyObject *capture_call_acting(capture *c, PyObject *callable, PyObject *args, PyObject *kwargs);     /* done now, and a node */
 PyObject *capture_tensor_attribute(capture *c, PyObject *tensor, PyObject *name);
 PyObject *capture_tensor_items(capture *c, PyObject *tensor);           /* list of its rows */
 
@@ -133,6 +147,12 @@ int capture_fill_defaults(capture *c, PyObject *function, PyObject **slot);
 int capture_slot_count(PyCodeObject *code);
 enum { MOST_SLOTS = 255 };
 PyObject *capture_call_special(capture *c, PyObject *callable, PyObject *args, PyObject *kwargs, bool *done);   /* builtins.c */
+
+/* ---- state_calls.c ---- */
+int capture_is_listed(PyObject *set, PyObject *callable);   /* -1: exception */
+PyObject *capture_ask(capture *c, PyObject *callable, PyObject *args, PyObject *kwargs);     /* a setting is read, and guarded */
+PyObject *capture_call_extension(capture *c, PyObject *function, PyObject *args, PyObject *kwargs);  /* of the extension, no op */
+PyObject *capture_setting(capture *c, PyObject *globals, PyObject *name, PyObject *value);   /* a global of the package is read */
 
 /* ---- callable.c ---- */
 PyObject *capture_callable(capture *c, PyObject *function); /* what C code may call: runs the function in the capture */

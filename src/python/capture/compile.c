@@ -58,22 +58,18 @@ static PyObject *run_entry(const entry *e, const call_state *call, PyObject **va
         result = Py_NewRef(PyTuple_GET_ITEM(outputs, e->only_output));
     else if (ok)
         result = recipe_run(e->recipe, outputs ? ((PyTupleObject *)outputs)->ob_item : NULL, &e->sources, call, values);
+    if (!result && e->state != thread_state_word())         /* it ended inside a region that the graph had entered */
+        thread_state_set(e->state);
     Py_XDECREF(outputs);
     if (input != few)
         tp_free(input);
     return result;
 }
 
-static bool state_fits(const entry *e)
-{
-    return e->grad_mode == tp_self.grad_mode && e->inference_mode == tp_self.inference_mode &&
-           e->default_dtype == tp_the_runtime.default_dtype;
-}
-
 /* Runs the entry if it fits; else *reason, when it is wanted and not there yet, is the guard that failed, as text. */
 static bool try_entry(compiled *f, entry *e, const call_state *call, PyObject **reason, PyObject **result)
 {
-    if (!entry_is_for(e, f->backend) || !state_fits(e))
+    if (!entry_is_for(e, f->backend) || e->state != thread_state_word())
         return false;
     PyObject *few[64] = { 0 };
     size_t count = e->sources.path.count;
@@ -224,9 +220,9 @@ static entry *make_entry(compiled *f, PyCodeObject *code, const call_state *call
     capture c;
     if (!e)
         return NULL;
-    e->grad_mode = tp_self.grad_mode;
-    e->inference_mode = tp_self.inference_mode;
-    e->default_dtype = (uint8_t)tp_the_runtime.default_dtype;
+    thread_state before;
+    thread_state_save(&before);
+    e->state = before.word;
     PyObject *result = NULL;
     bool ok = capture_init(&c, &e->sources);
     if (ok) {
@@ -238,10 +234,10 @@ static entry *make_entry(compiled *f, PyCodeObject *code, const call_state *call
         capture_end_generators(&c);
         capture_end_callables(&c);
         tp_fake_leave(&fake);
-        tp_self.grad_mode = e->grad_mode;
-        tp_self.inference_mode = e->inference_mode;
+        thread_state_restore(&before);
     }
     ok = ok && compile_graph(f, &c, e);
+    thread_state_restore(&before);
     if (ok)
         e->only_output = recipe_only_output(e->recipe);
     Py_XDECREF(result);
@@ -292,6 +288,19 @@ static int count_about(const code_entries *all, const compiled *f, const call_st
     return count;
 }
 
+/* A fake tensor was asked for what depends on data: the capture's fault, not the program's. */
+static PyObject *refuse_data(void)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    capture_unsupported("%S", value);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    return NULL;
+}
+
 /* Captures, then runs what was captured. */
 static PyObject *call_new(compiled *f, PyCodeObject *code, code_entries *all, const call_state *call, PyObject *const *slot)
 {
@@ -299,14 +308,27 @@ static PyObject *call_new(compiled *f, PyCodeObject *code, code_entries *all, co
     if (about && face.capture_words->strict)
         return PyErr_Format(face.capture_words->recompiled, "Recompiling function %U in %U:%d", ((PyFunctionObject *)f->function)->func_name,
                             code->co_filename, code->co_firstlineno);
-    if (about >= face.capture_words->limit || all->count >= face.capture_words->total_limit)
+    if (face.capture_words->stance == STANCE_FAIL_ON_RECOMPILE)
+        return PyErr_Format(PyExc_RuntimeError, "Detected recompile when torch.compile stance is 'fail_on_recompile'. filename: '%U', "
+                            "function name: '%U', line number: %d", code->co_filename, ((PyFunctionObject *)f->function)->func_name,
+                            code->co_firstlineno);
+    if (face.capture_words->stance == STANCE_EAGER_ON_RECOMPILE)
         return call_plainly(f, code, slot);
+    if (about >= face.capture_words->limit || all->count >= face.capture_words->total_limit) {
+        if (f->fullgraph)
+            return PyErr_Format(face.capture_words->over_limit, "Hard failure due to fullgraph=True: %U has been captured %d times, as often as "
+                                "the recompile limit allows", ((PyFunctionObject *)f->function)->func_qualname, about);
+        return call_plainly(f, code, slot);
+    }
     entry *e = make_entry(f, code, call, slot);
     if (!e) {
         bool unsupported = PyErr_ExceptionMatches(face.capture_words->unsupported), own = face.capture_words->failed && PyErr_ExceptionMatches(face.capture_words->failed);
-        if (f->fullgraph || (own && !unsupported) || PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) || PyErr_ExceptionMatches(PyExc_MemoryError))
+        bool stops = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) || PyErr_ExceptionMatches(PyExc_MemoryError);
+        if (f->fullgraph && PyErr_ExceptionMatches(face.capture_words->needs_data))
+            return refuse_data();
+        if ((f->fullgraph && unsupported) || (own && !unsupported) || stops)
             return NULL;
-        PyErr_Clear();
+        PyErr_Clear();                          /* the program's own exception is raised again, after what it does before it */
         all->plain |= unsupported;              /* another call may go another way, but will seldom be worth the search */
         return call_plainly(f, code, slot);
     }
@@ -324,7 +346,7 @@ static PyObject *call_new(compiled *f, PyCodeObject *code, code_entries *all, co
 /* Inside a tracer, a transform or a mode of the user's the function runs as it is: what watches must see its ops. */
 static bool is_watched(void)
 {
-    return tp_self.active || tp_self.modes;
+    return tp_self.active || tp_self.modes || tp_self.saved_hooks;
 }
 
 static PyObject *call_with_code(compiled *f, PyCodeObject *code, PyObject *const *slot)
@@ -360,7 +382,7 @@ static PyObject *compiled_call(PyObject *callable, PyObject *const *args, size_t
     PyObject *slot[MOST_SLOTS + 1], *result;
     if (TP_UNLIKELY(tp_capture_stack_ends()))
         return PyErr_Format(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack is used up");
-    if (TP_UNLIKELY(is_watched() || !face.capture_words || slots > MOST_SLOTS || count >= MOST_SLOTS)) {
+    if (TP_UNLIKELY(is_watched() || !face.capture_words || face.capture_words->stance == STANCE_EAGER || slots > MOST_SLOTS || count >= MOST_SLOTS)) {
         PyObject *plain = f->self ? PyMethod_New(f->function, f->self) : Py_NewRef(f->function);
         result = plain ? PyObject_Vectorcall(plain, args, flags, names) : NULL;
         Py_XDECREF(plain);
@@ -485,7 +507,9 @@ static PyObject *configure(PyObject *module, PyObject *words)
 {
     static const struct { const char *name; size_t at; } rows[] = {
 #define ROW(field) { #field, offsetof(capture_words, field) }
-        ROW(unsupported), ROW(failed), ROW(recompiled), ROW(module), ROW(opened), ROW(recorded), ROW(contexts), ROW(breaks), ROW(operators), ROW(comparisons),
+        ROW(unsupported), ROW(failed), ROW(recompiled), ROW(over_limit), ROW(needs_data), ROW(module), ROW(opened), ROW(recorded), ROW(contexts), ROW(breaks),
+        ROW(pure), ROW(asked), ROW(acting), ROW(affirmed), ROW(switches), ROW(trees), ROW(tree_classes),
+        ROW(tree_classes_known), ROW(run_backward), ROW(operators), ROW(comparisons),
         ROW(getitem), ROW(setitem), ROW(neg), ROW(pos), ROW(invert), ROW(getattr), ROW(set_grad_enabled), ROW(partial), ROW(compile_graph),
 #undef ROW
     };
@@ -533,9 +557,24 @@ static PyObject *set_limits(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* _set_stance(number) -> the one before */
+static PyObject *set_stance(PyObject *module, PyObject *number)
+{
+    long stance = PyLong_AsLong(number);
+    (void)module;
+    if (stance == -1 && PyErr_Occurred())
+        return NULL;
+    if (!face.capture_words || stance < STANCE_DEFAULT || stance > STANCE_FAIL_ON_RECOMPILE)
+        return PyErr_Format(PyExc_ValueError, "no stance has the number %ld", stance);
+    long before = face.capture_words->stance;
+    face.capture_words->stance = (int)stance;
+    return PyLong_FromLong(before);
+}
+
 static PyMethodDef compile_functions[] = {
     { "_configure", configure, METH_O, "what torch._dynamo tells the capture" },
     { "_reset", reset, METH_NOARGS, "forgets all that was captured" },
+    { "_set_stance", set_stance, METH_O, "what calls of compiled callables do" },
     { "_set_limits", set_limits, METH_VARARGS, "how many entries a code object may have" },
     { 0 },
 };

@@ -10,6 +10,7 @@
 
 #include "python/capture/capture.h"
 #include "python/capture/frame.h"
+#include "python/capture/thread_state.h"
 
 typedef struct entry {
     int       refs;             /* its list's, and one for each call that looks at it */
@@ -23,8 +24,7 @@ typedef struct entry {
     int32_t  *input;            /* owned: sources of the graph's inputs */
     size_t    input_count;
     int       only_output;      /* of the recipe */
-    bool      grad_mode, inference_mode;
-    uint8_t   default_dtype;
+    state_word state;           /* of the thread, at the call that was captured */
     PyObject *watch;            /* counted, may be NULL: is told of deaths; knows this entry until it is freed */
 } entry;
 

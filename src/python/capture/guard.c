@@ -125,6 +125,16 @@ static bool lacks(PyObject *o, PyObject *name)
     return !there;
 }
 
+/* Functions on the list of those that are asked: they are the package's own and only look. */
+static bool answers(PyObject *function, PyObject *question)
+{
+    PyObject *answer = PyObject_CallObject(function, PyTuple_GET_ITEM(question, 0));
+    bool same = answer && is_equal(answer, PyTuple_GET_ITEM(question, 1));
+    PyErr_Clear();
+    Py_XDECREF(answer);
+    return same;
+}
+
 static bool holds(const tp_sources *s, const guard *g, PyObject *o, const call_state *call, PyObject **values)
 {
     switch ((guard_kind)g->kind) {
@@ -146,6 +156,7 @@ static bool holds(const tp_sources *s, const guard *g, PyObject *o, const call_s
     case GUARD_LACKS: return lacks(o, g->object);
     case GUARD_SAME: return o == tp_source_value(s, (int32_t)g->number, call, values);
     case GUARD_NO_HOOKS: return face_module_is_plain(o);
+    case GUARD_ANSWER: return answers(o, g->object);
     }
     return false;
 }
@@ -199,6 +210,7 @@ PyObject *tp_guard_text(const tp_sources *s, const guard *g)
         Py_XDECREF(other);
         break;
     case GUARD_NO_HOOKS: text = PyUnicode_FromFormat("not %U._forward_hooks", where); break;
+    case GUARD_ANSWER: text = PyUnicode_FromFormat("%U(*%R) == %R", where, PyTuple_GET_ITEM(g->object, 0), PyTuple_GET_ITEM(g->object, 1)); break;
     }
     Py_DECREF(where);
     return text;

@@ -49,6 +49,7 @@ typedef enum guard_kind {
     GUARD_LACKS,            /* an instance has no attribute `object` of its own */
     GUARD_SAME,             /* it is what source `number` gives */
     GUARD_NO_HOOKS,         /* a module: no hook of any kind, its own or for all */
+    GUARD_ANSWER,           /* a function that reads a setting: object is (arguments, what it answers) */
 } guard_kind;
 
 typedef struct tensor_facts {

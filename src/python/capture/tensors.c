@@ -210,6 +210,23 @@ PyObject *capture_call_function(capture *c, PyObject *callable, PyObject *args, 
     return result;
 }
 
+PyObject *capture_call_acting(capture *c, PyObject *callable, PyObject *args, PyObject *kwargs)
+{
+    bool switches_grad = callable == capture_the_words()->set_grad_enabled, grad = tp_self.grad_mode;
+    PyObject *result = PyObject_Call(callable, args, kwargs);
+    tp_target target;
+    if (!result || (switches_grad && grad == tp_self.grad_mode))
+        return result;
+    bool ok = fx_target_read(TP_CALL_FUNCTION, callable, &target);
+    if (ok) {
+        ok = add_node(c, TP_CALL_FUNCTION, target, args, kwargs, result, true);
+        fx_target_drop(target);
+    }
+    if (!ok)
+        Py_CLEAR(result);
+    return result;
+}
+
 PyObject *capture_two(capture *c, PyObject *function, PyObject *a, PyObject *b)
 {
     PyObject *args = PyTuple_Pack(2, a, b), *result = args ? capture_call_function(c, function, args, NULL) : NULL;

@@ -48,9 +48,10 @@ def aot_eager(gm, example_inputs):
 @register_backend
 def inductor(gm, example_inputs, **options):
     from ...fx.experimental.proxy_tensor import make_fx
+    from .._words import acting
 
-    if any(node.op == "call_function" and node.target is _C._set_grad_enabled for node in gm.graph.nodes):
-        return gm.forward           # a plan runs under one grad mode
+    if any(node.op == "call_function" and node.target in acting() for node in gm.graph.nodes):
+        return gm.forward           # a plan runs under one grad mode, and without autocast
     traced = make_fx(gm, tracing_mode="fake", _allow_non_fake_inputs=True, pre_dispatch=True)(*example_inputs)
     return _C._FxPlan(traced.graph, traced, fixed=True)
 
