@@ -106,8 +106,7 @@ static bool is_name(const char *text, size_t length)
     return true;
 }
 
-/* Inside double quotes: a path may hold anything, and must stay a text. */
-static void put_escaped(tp_text *out, const char *text, size_t length)
+void tp_put_escaped(tp_text *out, const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
         unsigned char c = (unsigned char)text[i];
@@ -127,7 +126,7 @@ void tp_code_path(const char *root, const char *path, tp_text *out)
             tp_text inner = made;
             made = (tp_text){ .failed = inner.failed };
             tp_text_add(&made, "getattr(%s, \"", tp_text_read(&inner));
-            put_escaped(&made, path, (size_t)(end - path));
+            tp_put_escaped(&made, path, (size_t)(end - path));
             put(&made, "\")");
             tp_text_fini(&inner);
         }
