@@ -203,6 +203,30 @@ def test_a_damaged_torchscript_archive_is_refused():
                 taper.jit.load(io.BytesIO(flipped(data, end - 1)))
 
 
+def test_a_program_does_not_write_to_its_file(tmp_path):
+    """Neither to the bytes it was read from, which were the program's own weights, nor to the file that it maps."""
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", taper.zeros(16))
+
+        def forward(self, x):
+            self.calls.add_(1)
+            return x + self.calls.sum()
+
+    held = io.BytesIO()
+    save(export(Counts(), (taper.ones(2),)), held)
+    data = held.getvalue()
+    before, path = bytes(bytearray(data)), tmp_path / "m.pt2"
+    path.write_bytes(data)
+    for source in (io.BytesIO(data), path):
+        module = load(source).module()
+        for _ in range(3):
+            module(taper.ones(2))
+        assert module.calls[0].item() == 3
+    assert data == before and path.read_bytes() == before
+
+
 # ---- versions --------------------------------------------------------------------------------------------------
 def rewritten(data, change, method=zipfile.ZIP_STORED):
     """Every record through `change(name, bytes)`; None drops it."""

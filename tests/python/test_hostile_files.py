@@ -195,6 +195,20 @@ def test_odd_paths_of_graphs_are_quoted(tmp_path):
         assert not marker.exists()
 
 
+def test_stack_traces_stay_in_their_comments(good, tmp_path):
+    marker = tmp_path / "ran"
+    for trace in (f'File "a\n{code(marker)}\n", line 1, in f\n    x', f'File "a.py", line 1, in f\r{code(marker)}\n    x', f'File "a.py", line 1, in f\n    x\r{code(marker)}',
+                  f'File "a.py", line 1\r{code(marker)}, in f\n x', f"\n{code(marker)}", f'File "a", line {code(marker)}'):
+        def change(model, trace=trace):
+            for node in graph_of(model)["nodes"]:
+                node["metadata"]["stack_trace"] = trace
+        program = load(io.BytesIO(with_model(good, change)))
+        shown = program.graph_module.print_readable(print_output=False)
+        assert not any(line.lstrip().startswith("__import__") for line in shown.splitlines())
+        program.module()(taper.ones(5, 3))
+        assert not marker.exists()
+
+
 def test_texts_among_arguments_stay_texts(good, tmp_path):
     marker = tmp_path / "ran"
     for text in (f"'+{code(marker)}+'", '"""', f"\\'+{code(marker)}#", "\n", "\u2028", "{CODE}"):
@@ -315,6 +329,12 @@ def test_script_objects_are_refused_by_their_class(good, tmp_path):
         specs = model["graph_module"]["signature"]["input_specs"]
         specs.append({"custom_obj": {"arg": {"name": "obj", "class_fqn": "__torch__.torch.classes.evil.Thing"}, "custom_obj_name": "o"}})
     refused(with_model(good, change), tmp_path / "ran", NotImplementedError, "custom_obj of the class __torch__.torch.classes.evil.Thing")
+
+
+@pytest.mark.parametrize("spec", [None, 7, "x", [], [1], [[]], {}, {"x": 1}, {"x": {"arg": 1}}, {"a": 1, "b": 2}, {"custom_obj": None}, {"parameter": []}])
+def test_specs_of_inputs_and_outputs_may_be_anything(good, tmp_path, spec):
+    for which in ("input_specs", "output_specs"):
+        refused(with_model(good, lambda model: model["graph_module"]["signature"][which].append(spec)), tmp_path / "ran", (RuntimeError, NotImplementedError))
 
 
 # ---- how arguments and results nest ----------------------------------------------------------------------------
@@ -503,3 +523,69 @@ def test_a_rebuilt_tensor_is_a_tensor():
         data = b"\x80\x02ctorch._tensor\n_rebuild_from_type_v2\n(" + function + type_name + args + b"}X\1\0\0\0xK\1stR."
         with pytest.raises((pickle.UnpicklingError, TypeError, RuntimeError, AttributeError)):
             taper.load(checkpoint(data))
+
+
+# ---- anything at all ---------------------------------------------------------------------------------------------
+MUTATE = """
+import copy, io, json, os, random, resource, sys, zipfile
+resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+import taper
+first, count, source, marker = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+code = f"__import__('pathlib').Path({marker!r}).touch()"
+with zipfile.ZipFile(source) as z:
+    files = {name: z.read(name) for name in z.namelist()}
+pages = [name for name in files if name.endswith(".json")]
+trees = {name: json.loads(files[name]) for name in pages}
+ODD = [None, True, 0, 1, -1, 2, 7, 64, 2**31, 2**62, -2**63, 2**70, 1.5, float("inf"), "", "x", code, "l.weight", "self", "x=" + code, "Integer(3)",
+       "Symbol('s0')", "torch.ops.aten.add.Tensor", "torch.ops.aten.resize_.default", "torch.ops.aten.as_strided.default", "torch.ops.aten.set_.source_Tensor",
+       "_operator.getitem", [], {}, [1], {"as_int": 3}, {"as_int": -1}, {"as_int": 2**62}, {"as_none": True}, {"as_tensor": {"name": "x"}}, {"as_ints": [1, -1]},
+       {"as_ints": [2**62] * 3}, {"as_string": code}, {"as_tensors": []}, {"as_expr": {"expr_str": "Integer(-7)"}}, {"as_sym_int": {"as_name": "x"}},
+       {"as_float": "NaN"}, {"as_bool": True}, {"as_scalar_type": 99}, {"as_device": {"type": "cuda", "index": 3}}, {"as_graph": {"name": "g", "graph": {}}}]
+def places(tree, found):
+    for key in (tree if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else ()):
+        found.append((tree, key))
+        places(tree[key], found)
+    return found
+for turn in range(first, first + count):
+    draw = random.Random(turn)
+    page = draw.choice(pages + ["m/models/model.json"] * 3) if "m/models/model.json" in pages else draw.choice(pages)
+    tree = copy.deepcopy(trees[page])
+    for _ in range(draw.choice([1, 1, 2, 4])):
+        found = places(tree, []) or [([0], 0)]
+        holder, key = draw.choice(found)
+        act = draw.random()
+        if act < 0.55:
+            holder[key] = copy.deepcopy(draw.choice(ODD))
+        elif act < 0.75:
+            other, place = draw.choice(found)
+            holder[key] = copy.deepcopy(other[place])
+        elif act < 0.9 and isinstance(holder, list):
+            holder.insert(key, copy.deepcopy(draw.choice(found)[0]))
+        else:
+            del holder[key]
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z:
+        for name, data in files.items():
+            z.writestr(name, json.dumps(tree) if name == page else data)
+    out.seek(0)
+    print(turn, file=sys.stderr, flush=True)
+    try:
+        program = taper.export.load(out)
+        module = program.module()
+        str(program), module.code
+        module(taper.ones(5, 3))
+        taper.cc(program)
+    except (Exception, RecursionError):
+        pass
+    if os.path.exists(marker):
+        sys.exit(f"turn {turn} ran code")
+print("done")
+"""
+
+
+def test_mutated_programs_are_read_or_refused(good, tmp_path):
+    """Random edits of the pages of a program, all of it used afterwards, in a child."""
+    (tmp_path / "good.pt2").write_bytes(archive(records(good)))
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", MUTATE, "0", "400", str(tmp_path / "good.pt2"), str(tmp_path / "ran")],
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "done"), (done.returncode, done.stderr[-300:])
