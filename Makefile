@@ -107,7 +107,7 @@ asan: $(VENV)/ready
 
 SECONDS_EACH ?= 20
 fuzz: build
-	$(TOOLS) ninja -C $(BUILD) src/fuzz-schema src/fuzz-expression src/fuzz-json src/fuzz-pickle src/fuzz-zip
+	$(TOOLS) ninja -C $(BUILD) -j $(JOBS) fuzz
 	$(PY) tools/fuzz.py --build $(BUILD) --seconds $(SECONDS_EACH)
 	$(MAKE) fuzz-captures PROGRAMS=200
 	$(if $(ORACLE),$(MAKE) fuzz-programs PROGRAMS=300)

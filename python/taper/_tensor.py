@@ -283,6 +283,8 @@ def _rebuild_from_type_v2(func, new_type, args, state):
     from . import _utils
 
     made = func(*args)
+    if not isinstance(made, Tensor):        # a file may name what it likes here
+        raise TypeError(f"a tensor cannot be rebuilt from a {type(made).__name__}")
     if type(made) is not new_type:
         made = made.as_subclass(new_type)
     if getattr(made.__class__, "__setstate__", Tensor.__setstate__) is not Tensor.__setstate__:

@@ -15,7 +15,7 @@
 
 #include "base/runtime.h"
 
-enum { TP_FUZZ_LONGEST = 512 };
+enum { TP_FUZZ_LONGEST = 1024 };
 
 static inline uint64_t tp_fuzz_next(uint64_t *state)
 {

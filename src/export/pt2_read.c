@@ -500,7 +500,7 @@ static bool read_input(reading *r, tp_input_spec *s, const char *key, const tp_j
 /* Names the kind, and the class of an object. */
 static bool refuse_input(const tp_json *spec)
 {
-    const tp_json *row = tp_json_count(spec) == 1 ? &spec->item[0] : NULL;
+    const tp_json *row = tp_json_is(spec, TP_JSON_OBJECT) && spec->count == 1 ? &spec->item[0] : NULL;
     const char *class = tp_json_text(tp_json_get(tp_json_get(row, "arg"), "class_fqn"), NULL);
     return tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: inputs of the kind %.40s%s%.80s are not implemented", row ? spec->key[0].text : "nothing",
                    class ? " of the class " : "", class ? class : "");

@@ -252,7 +252,7 @@ static void drop_zip(void *zip)
     tp_zip_unref(zip);
 }
 
-/* The bytes of an entry, looked at in place where they can be; counted. */
+/* The bytes of an entry, looked at in place where they are a mapping's: the program may write to them. Counted. */
 static tp_storage *load_storage(loading *l, const char *path)
 {
     char name[512];
@@ -264,7 +264,7 @@ static tp_storage *load_storage(loading *l, const char *path)
     const tp_zip_entry *e = tp_zip_record(l->zip, name);
     if (!e)
         return NULL;
-    void *bytes = tp_zip_borrow(l->zip, e);
+    void *bytes = tp_zip_is_mapped(l->zip) ? tp_zip_borrow(l->zip, e) : NULL;
     tp_storage *s;
     if (bytes && !tp_zip_check(l->zip, e))
         return NULL;

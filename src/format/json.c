@@ -383,7 +383,7 @@ const tp_json *tp_json_at(const tp_json *list, size_t i)
 
 const char *tp_json_text(const tp_json *v, const char *otherwise)
 {
-    return tp_json_is(v, TP_JSON_TEXT) ? v->text : otherwise;
+    return tp_json_is(v, TP_JSON_TEXT) && !memchr(v->text, 0, v->count) ? v->text : otherwise;
 }
 
 int64_t tp_json_int(const tp_json *v, int64_t otherwise)

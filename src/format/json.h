@@ -38,7 +38,7 @@ TP_API TP_CHECK const tp_json *tp_json_read_in(tp_arena *a, const char *text, si
 /* Asking, for readers of formats: each accepts NULL and a value of another kind. */
 TP_API const tp_json *tp_json_get(const tp_json *object, const char *key);      /* NULL without an error: absent */
 TP_API const tp_json *tp_json_at(const tp_json *list, size_t i);                /* NULL without an error: absent */
-TP_API const char *tp_json_text(const tp_json *v, const char *otherwise);       /* terminated */
+TP_API const char *tp_json_text(const tp_json *v, const char *otherwise);       /* terminated; none that holds NULs */
 TP_API int64_t tp_json_int(const tp_json *v, int64_t otherwise);
 TP_API double tp_json_float(const tp_json *v, double otherwise);                /* integers too, and the texts "Infinity", "NaN" */
 TP_API bool tp_json_bool(const tp_json *v, bool otherwise);

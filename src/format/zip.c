@@ -487,6 +487,11 @@ bool tp_zip_read(const tp_zip *z, const tp_zip_entry *e, void *out)
     return tp_zip_read_sum(z, e, out, &sum) && check_sum(z, e, sum);
 }
 
+bool tp_zip_is_mapped(const tp_zip *z)
+{
+    return z->mapped;
+}
+
 bool tp_zip_has_sums(const tp_zip *z)
 {
     return z->sums;

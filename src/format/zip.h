@@ -49,6 +49,8 @@ TP_API bool tp_zip_has_record(const tp_zip *z, const char *name);
 /* The bytes themselves, of a stored entry of a mapped file or a block of memory; NULL without an error where there are none
  * to look at. Writing to a mapping is allowed and stays private. Not checked against the sum. */
 TP_API void *tp_zip_borrow(const tp_zip *z, const tp_zip_entry *e);
+/* Is it a private mapping? What is borrowed of a block of memory is its owner's, and not to be written to. */
+TP_API bool tp_zip_is_mapped(const tp_zip *z);
 /* Unpacks the whole entry into `out`, which has e->size bytes; checks the sum. */
 TP_API TP_CHECK bool tp_zip_read(const tp_zip *z, const tp_zip_entry *e, void *out);
 /* The same for those who judge sums themselves: gives the sum of what was read. */

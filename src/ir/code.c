@@ -106,8 +106,7 @@ static bool is_name(const char *text, size_t length)
     return true;
 }
 
-/* Inside double quotes: a path may hold anything, and must stay a text. */
-static void put_escaped(tp_text *out, const char *text, size_t length)
+void tp_put_escaped(tp_text *out, const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
         unsigned char c = (unsigned char)text[i];
@@ -127,7 +126,7 @@ void tp_code_path(const char *root, const char *path, tp_text *out)
             tp_text inner = made;
             made = (tp_text){ .failed = inner.failed };
             tp_text_add(&made, "getattr(%s, \"", tp_text_read(&inner));
-            put_escaped(&made, path, (size_t)(end - path));
+            tp_put_escaped(&made, path, (size_t)(end - path));
             put(&made, "\")");
             tp_text_fini(&inner);
         }
@@ -477,15 +476,15 @@ static void put_place(tp_text *out, const char *trace)
         if (s == trace || s[-1] == '\n' || s[-1] == ' ')
             at = s + 6;
     const char *quote = at ? strstr(at, "\", line ") : NULL;
-    if (!quote)
+    if (!quote || strcspn(at, "\r\n") < (size_t)(quote - at))       /* it stands in a comment: one line */
         return;
     const char *line = quote + 8, *end = line + strspn(line, "0123456789"), *function = strstr(end, "in ");
-    size_t length = function ? strcspn(function + 3, "\n") : 0;
+    size_t length = function ? strcspn(function + 3, "\r\n") : 0;
     const char *code = function ? function + 3 + length : "";
-    code += strspn(code, " \n");
+    code += strspn(code, " \r\n");
     tp_text_add(out, "# File: %.*s:%.*s in %.*s, code: %.*s", (int)(quote - at), at, (int)(end - line), line,
                 (int)length,
-                function ? function + 3 : "", (int)strcspn(code, "\n"), code);
+                function ? function + 3 : "", (int)strcspn(code, "\r\n"), code);
 }
 
 static bool put_origin(printer *p, const tp_node *n)

@@ -58,6 +58,8 @@ TP_API TP_CHECK bool tp_graph_code(const tp_graph *g, const tp_code_host *host, 
 TP_API TP_CHECK bool tp_code_value(const tp_code_host *host, tp_value v, tp_code_form form, tp_text *out);
 /* "self.a.b"; parts that are no names are reached by getattr: getattr(self.a, "0"). */
 TP_API void tp_code_path(const char *root, const char *path, tp_text *out);
+/* What stands between double quotes, in Python and in graph texts: whatever the text holds, it stays one. */
+TP_API void tp_put_escaped(tp_text *out, const char *text, size_t length);
 /* "f32[2, 3]", with strides and device when asked; nothing for a value that is no tensor and no symbol. */
 TP_API void tp_code_fact(tp_value fact, bool stride, bool device, tp_text *out);
 

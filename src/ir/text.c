@@ -96,8 +96,11 @@ static void print_node(const tp_node *n, int depth, tp_text *out)
     }
     put_named(n, out);
     if (n->kind == TP_PLACEHOLDER) {
-        if (strcmp(n->name, n->target.name) != 0)
-            tp_text_add(out, " as \"%s\"", n->target.name);
+        if (strcmp(n->name, n->target.name) != 0) {
+            put(out, " as \"");
+            tp_put_escaped(out, n->target.name, strlen(n->target.name));
+            put(out, "\"");
+        }
         if (n->arg_count) {
             put(out, " = ");
             put_value(n->arg[0], out);

@@ -200,6 +200,8 @@ static bool call_op(parser *p, const char *space, const char *name, const given 
     if (strcmp(space, "prim") == 0 && strcmp(name, "NumToTensor") == 0 && g->count == 1)
         return prim(p, "prim::NumToTensor", g->arg, 1, tp_jit_simple(TP_JIT_ANY_TENSOR), out);
     const tp_op *op = tp_jit_overload(space, name, g);
+    if (op && op->flags & TP_OP_FILE)
+        return tp_fail(TP_ERR_RUNTIME, "TorchScript text: the module would open a file by %.40s::%.80s", space, name);
     return op && make_op(p, op, g, out);
 }
 

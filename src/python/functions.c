@@ -335,6 +335,9 @@ static PyObject *tensor_of_storage(PyObject *module, PyObject *args)
         for (int i = 0; i < ndim; i++)
             if (!face_read_int(PyTuple_GET_ITEM(sizes, i), &size[i]) || !face_read_int(PyTuple_GET_ITEM(strides, i), &stride[i]))
                 return NULL;
+        for (int i = 0; i < ndim; i++)
+            if (stride[i] < 0)
+                return PyErr_Format(PyExc_RuntimeError, "as_strided: Negative strides are not supported at the moment, got strides: %R", strides);
     }
     int64_t none = 0;
     tp_tensor *whole = tp_tensor_take_storage(tp_storage_ref(s), d, 1, &none, NULL, 0);
