@@ -95,6 +95,13 @@ static tp_sym power(tp_sym a, tp_sym b)
     (void)tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: powers of sizes need a known exponent");
     return TP_SYM_FAILED;
 }
+static tp_sym float_power(tp_sym a, tp_sym b)
+{
+    return tp_sym_pow(a, b);
+}
+#define TP_SYM_ONE(name) static tp_sym apply_##name(tp_sym a) { return tp_sym_is_node(a) ? tp_sym_apply(TP_SYM_FN_##name, a) : TP_SYM_FAILED; }
+TP_SYM_FUNCTIONS(TP_SYM_ONE)
+#undef TP_SYM_ONE
 static tp_sym divide(tp_sym a, tp_sym b)
 {
     return tp_sym_is_node(a) || tp_sym_is_node(b) ? tp_sym_truediv(a, b) : TP_SYM_FAILED;
@@ -113,7 +120,7 @@ static tp_sym min(tp_sym a, tp_sym b)
 }
 
 /* What an operand must be; those of one call are all alike. */
-typedef enum operand { INTEGERS, NUMBERS, CONDITIONS } operand;
+typedef enum operand { INTEGERS, FLOATS, NUMBERS, CONDITIONS } operand;
 
 /* Names of sympy and PyTorch, the step that makes them (step.h), and what they do; the first name of a step is written. */
 static const struct {
@@ -126,6 +133,7 @@ static const struct {
     { "Mul", "mul", NUMBERS, mul, NULL },
     { "Pow", "pow", INTEGERS, power, NULL },
     { "PowByNatural", NULL, INTEGERS, power, NULL },
+    { "FloatPow", "pow", FLOATS, float_power, NULL },
     { "FloorDiv", "floordiv", INTEGERS, floordiv, NULL },
     { "CleanDiv", NULL, INTEGERS, floordiv, NULL },
     { "PythonMod", "mod", INTEGERS, mod, NULL },
@@ -149,7 +157,20 @@ static const struct {
     { "FloorToInt", "floor", NUMBERS, NULL, tp_sym_floor },
     { "CeilToInt", "ceil", NUMBERS, NULL, tp_sym_ceil },
     { "RoundToInt", "round", NUMBERS, NULL, tp_sym_round },
+#define TP_SYM_ONE(name) { "OpaqueUnaryFn_" #name, "_sym_" #name, NUMBERS, NULL, apply_##name },
+    TP_SYM_FUNCTIONS(TP_SYM_ONE)
+#undef TP_SYM_ONE
 };
+
+/* Operands of functions are of the types these are defined on, and of one type in one call. */
+static bool fits(operand of, tp_sym x, tp_sym_type first)
+{
+    tp_sym_type type = tp_sym_type_of(x);
+    return type == first && (of == CONDITIONS ? type == TP_SYM_BOOL
+                             : of == INTEGERS ? type == TP_SYM_INT
+                             : of == FLOATS   ? type == TP_SYM_FLOAT
+                                              : type != TP_SYM_BOOL);
+}
 
 /* ---- writing ---- */
 enum { DEEPEST = 200 };
@@ -188,7 +209,8 @@ static bool put(tp_sym x, tp_text *out, int depth)
         return ok;
     }
     for (size_t i = 0; i < TP_COUNT(functions); i++) {
-        if (!functions[i].step || strcmp(functions[i].step, s.operation) != 0)
+        if (!functions[i].step || strcmp(functions[i].step, s.operation) != 0 || (s.count == 1) != (functions[i].one != NULL) ||
+            !fits(functions[i].of, s.operand[0], tp_sym_type_of(s.operand[0])))
             continue;
         bool ok = true;
         tp_text_add(out, "%s(", functions[i].name);
@@ -282,13 +304,6 @@ static tp_sym read_number(reading *r, bool whole)
     return take(r, ')') ? tp_sym_int(i) : fail_at(r);
 }
 
-/* Operands of functions are of the types these are defined on, and of one type in one call. */
-static bool fits(operand of, tp_sym x, tp_sym_type first)
-{
-    tp_sym_type type = tp_sym_type_of(x);
-    return type == first && (of == CONDITIONS ? type == TP_SYM_BOOL : of == INTEGERS ? type == TP_SYM_INT : type != TP_SYM_BOOL);
-}
-
 static tp_sym apply(reading *r, size_t i)
 {
     tp_sym x = read_expression(r);
@@ -325,7 +340,7 @@ static tp_sym read_expression(reading *r)
 {
     skip_space(r);
     const char *name = r->at;
-    while ((*r->at >= 'a' && *r->at <= 'z') || (*r->at >= 'A' && *r->at <= 'Z'))
+    while ((*r->at >= 'a' && *r->at <= 'z') || (*r->at >= 'A' && *r->at <= 'Z') || *r->at == '_' || (r->at > name && *r->at >= '0' && *r->at <= '9'))
         r->at++;
     size_t length = (size_t)(r->at - name);
     if (!length || r->depth >= DEEPEST)

@@ -51,6 +51,12 @@ TP_API TP_CHECK bool tp_graph_lift(tp_graph *g, const char *attr, const char *na
  * written back by copy_, and only user outputs are left. */
 TP_API TP_CHECK bool tp_graph_unlift(tp_graph *g, const tp_signature *s);
 
+/* ---- grad_modes.c ---- */
+/* Makes a recorded graph's gradients those of the program: values from where gradients were off go on detached. The first `state` inputs
+ * are state, which has gradients only if it says so; `outside` is the mode of the whole call. Fails (TP_ERR_UNIMPLEMENTED) where
+ * this cannot be said. */
+TP_API TP_CHECK bool tp_graph_keep_grad_modes(tp_graph *g, size_t state, bool outside);
+
 /* ---- check.c ---- */
 enum { TP_LEAST_CHECKED_SIZE = 2 };     /* a lower bound up to this is not enforced, so that sizes 0 and 1 pass an ordinary Dim */
 /* May these user inputs, one for each user row, be given to the graph? Sizes are compared with the facts of placeholders:

@@ -34,6 +34,7 @@ TP_API extern const char *const tp_node_kind_names[];       /* "placeholder" …
 enum {                              /* tp_node.flags */
     TP_NODE_ERASED = 1 << 0,
     TP_NODE_IMPURE = 1 << 1,        /* kept although nobody reads it, whatever its target says */
+    TP_NODE_NO_GRAD = 1 << 2,       /* recorded while gradients were off */
 };
 
 /* What a node calls. Placeholders, get_attr, call_method, call_module and output have names ("output"). */

@@ -3,6 +3,8 @@
  * The integers of a symbolic tensor are the hints of its expressions, so the integer rule already gives type, rank and
  * order of dims; what is left is to say the sizes as expressions, guarding where two must be equal, and to multiply the
  * strides up in that order. */
+#include <stdio.h>
+
 #include "ops/emit.h"
 #include "ops/hooks.h"
 #include "ops/symbolic.h"
@@ -55,12 +57,31 @@ void tp_sym_strides_by_hint(int ndim, const int64_t *hint, const tp_sym *size, t
     }
 }
 
+/* The hints do not broadcast. That they differ is a guard like any other, for the program may catch the error and go on. */
+static bool fail_with_guards(const tp_op *base, const tp_value *arg)
+{
+    tp_sym joined[TP_MAX_DIMS];
+    char text[400];
+    tp_err kind = tp_error_kind();
+    snprintf(text, sizeof text, "%s", tp_error_text());
+    for (int i = 0; i < TP_MAX_DIMS; i++)
+        joined[i] = tp_sym_int(1);
+    bool ok = true;
+    for (int a = 0; ok && a < base->arg_count; a++) {
+        const tp_tensor *t = base->arg[a].type == TP_TYPE_TENSOR ? tp_as_tensor(arg[a]) : NULL;
+        for (int i = 0; t && ok && i < t->ndim; i++)
+            ok = join(&joined[TP_MAX_DIMS - t->ndim + i], tp_tensor_sym_size(t, i)) &&
+                 (is_one(tp_tensor_sym_size(t, i)) || tp_sym_note_decided(TP_NE, tp_tensor_sym_size(t, i), tp_sym_int(1), true));
+    }
+    return ok && tp_fail(kind, "%s", text);
+}
+
 bool tp_infer_pointwise_sym(const tp_op *op, const tp_value *arg, tp_sym_geometry *out)
 {
     tp_geometry g;
     const tp_op *base = op->base ? op->base : op;
     if (!tp_infer_pointwise(op, arg, &g))
-        return false;
+        return tp_error_kind() == TP_ERR_RUNTIME && fail_with_guards(base, arg);
     out->dtype = g.dtype;
     out->ndim = g.ndim;
     out->device = g.device;

@@ -28,6 +28,8 @@ typedef struct tracing {
     tp_layer_id    layer;
     bool running;               /* the user's function */
     bool asserts;               /* what the program declares of numbers is asserted by the graph */
+    Py_ssize_t state;           /* leaves that are state; -1: gradients are not kept apart */
+    bool grad_mode;             /* around the whole call */
 } tracing;
 
 /* ---- where a node comes from ---- */
@@ -153,9 +155,11 @@ static void copy_plainly(tp_graph *g)
     }
 }
 
-static bool clean(tp_graph *g)
+static bool clean(const tracing *t, tp_graph *g)
 {
     copy_plainly(g);
+    if (t->state >= 0 && !tp_graph_keep_grad_modes(g, (size_t)t->state, t->grad_mode))
+        return face_raise();
     const tp_pass_info dce = { "dce", tp_pass_dce, TP_STAGE_ANY };
     return tp_passes_run(g, &dce, 1, NULL, NULL) || face_raise();
 }
@@ -169,7 +173,7 @@ static PyObject *finish(tracing *t, PyObject *seen, PyObject *output, PyObject *
         face_raise();
         Py_CLEAR(written);
     }
-    if (written && add_output(t, written, leaves) && clean(tp_recorder_graph(t->recorder)) && (constants = face_constants(t->recorder)))
+    if (written && add_output(t, written, leaves) && clean(t, tp_recorder_graph(t->recorder)) && (constants = face_constants(t->recorder)))
         graph = fx_wrap_graph(tp_recorder_graph(t->recorder));
     for (Py_ssize_t i = 0; graph && i < PyList_GET_SIZE(written); i++)
         if (PyList_SetItem(written, i, Py_NewRef(PyTuple_GET_ITEM(PyList_GET_ITEM(written, i), 0))) < 0)
@@ -209,20 +213,22 @@ static PyObject *run(tracing *t, PyObject *function, PyObject *leaves, PyObject 
     return result;
 }
 
-/* _export_trace(function, leaves, names, functional, pre_dispatch, table or None, stack): function takes the list of leaves and
+/* _export_trace(function, leaves, names, functional, pre_dispatch, table or None, stack, asserts, count of state or -1): function takes the list of leaves and
  * gives (output, {index of an input: the tensor it is now}). */
 static PyObject *export_trace(PyObject *module, PyObject *args)
 {
     PyObject *function, *leaves, *names, *table, *stack, *result = NULL;
     int functional, pre_dispatch, asserts = 0;
+    Py_ssize_t state = -1;
     (void)module;
-    if (!PyArg_ParseTuple(args, "O!O!O!ppOO!|p", &PyFunction_Type, &function, &PyList_Type, &leaves, &PyList_Type, &names, &functional,
-                          &pre_dispatch, &table, &PyList_Type, &stack, &asserts))
+    if (!PyArg_ParseTuple(args, "O!O!O!ppOO!|pn", &PyFunction_Type, &function, &PyList_Type, &leaves, &PyList_Type, &names, &functional,
+                          &pre_dispatch, &table, &PyList_Type, &stack, &asserts, &state))
         return NULL;
     if (PyList_GET_SIZE(names) != PyList_GET_SIZE(leaves))
         return PyErr_Format(PyExc_ValueError, "one name for each input is needed");
     bool decomposes = PyDict_Check(table) && PyDict_GET_SIZE(table) > 0;
-    tracing t = { .table = table, .stack = stack, .layer = pre_dispatch ? TP_LAYER_TRACE_P : TP_LAYER_TRACE_R, .asserts = asserts };
+    tracing t = { .table = table, .stack = stack, .layer = pre_dispatch ? TP_LAYER_TRACE_P : TP_LAYER_TRACE_R, .asserts = asserts,
+                  .state = state, .grad_mode = tp_self.grad_mode && !tp_self.inference_mode };
     tp_record_host host = { .context = &t, .decompose = decomposes ? decompose : NULL, .origin = origin, .derived = fx_show_derived, .keeps_names = true };
     if (user_stack_init(&t.lines, false)) {
         t.recorder = tp_recorder_new(&host);

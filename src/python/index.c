@@ -101,6 +101,16 @@ static bool read_bound(PyObject *o, int64_t absent, tp_value *out)
     return true;
 }
 
+/* A bound that ranges put inside or outside of a symbolic size. */
+static bool note_bound(const indexing *x, Py_ssize_t bound)
+{
+    tp_sym size = tp_tensor_sym_size(x->at, x->dim), end = tp_sym_int(bound < 0 ? -bound : bound);
+    if (bound == 0 || bound == INT64_MAX || bound < -INT64_MAX)
+        return true;
+    tp_answer inside = tp_sym_known(tp_sym_le(end, size));
+    return inside == TP_UNKNOWN || tp_sym_note_decided(TP_LE, end, size, inside == TP_YES) || face_raise();
+}
+
 static bool slice_at(indexing *x, PyObject *slice)
 {
     const PySliceObject *given = (PySliceObject *)slice;
@@ -122,6 +132,8 @@ static bool slice_at(indexing *x, PyObject *slice)
     bool traced = face_is_traced();         /* a trace must cut other lengths too: nothing is known to be whole */
     bool known = !traced && !tp_sym_is_node(tp_tensor_sym_size(x->at, x->dim));
     bool whole = start == 0 && by == 1 && (known ? stop >= length : !traced && stop == INT64_MAX);
+    if (!traced && !known && !(note_bound(x, start) && note_bound(x, stop)))
+        return false;
     if (!whole) {
         const PySliceObject *s = (PySliceObject *)slice;
         tp_value arg[5] = { tp_none(), tp_int(x->dim) };
@@ -465,13 +477,19 @@ static tp_tensor *value_tensor(PyObject *value, const tp_tensor *target)
 static tp_tensor *without_leading_ones(tp_tensor *v, int ndim)
 {
     int drop = 0;
-    while (v->ndim - drop > ndim && v->size[drop] == 1)
+    int64_t size[TP_MAX_DIMS], first;
+    while (v->ndim - drop > ndim) {
+        if (!face_known_size(v, drop, &first))
+            return NULL;
+        if (first != 1)
+            break;
         drop++;
+    }
     if (!drop)
         return tp_tensor_ref(v);
-    int64_t size[TP_MAX_DIMS];
     for (int i = drop; i < v->ndim; i++)
-        size[i - drop] = v->size[i];
+        if (!face_known_size(v, i, &size[i - drop]))
+            return NULL;
     tp_value list = tp_value_ints(size, (size_t)(v->ndim - drop)), result;
     if (missing(face.op_view, "view") || list.tag != TP_LIST)
         return NULL;

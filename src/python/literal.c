@@ -352,8 +352,9 @@ static PyObject *fake_list(const tp_tensor *t)
     if (t->ndim == 0)
         return face_item(t);
     const tp_op *select = tp_op_find("aten", "select", "int");
-    PyObject *list = PyList_New(t->size[0]);
-    for (int64_t i = 0; list && i < t->size[0]; i++) {
+    int64_t length;
+    PyObject *list = face_known_size(t, 0, &length) ? PyList_New(length) : NULL;
+    for (int64_t i = 0; list && i < length; i++) {
         tp_value row = tp_none();
         bool ok = tp_call1(select, 3, (tp_value[]){ tp_of_tensor(t), tp_int(0), tp_int(i) }, &row);
         PyObject *item = ok ? fake_list(row.tensor) : face_raise();

@@ -441,8 +441,11 @@ static int number_bool(PyObject *a)
         Py_XDECREF(answer);
         return is;
     }
-    if (t->numel != 1) {
-        PyErr_SetString(PyExc_RuntimeError, t->numel ? "Boolean value of Tensor with more than one value is ambiguous"
+    int64_t count;
+    if (!face_known_numel(t, &count))
+        return -1;
+    if (count != 1) {
+        PyErr_SetString(PyExc_RuntimeError, count ? "Boolean value of Tensor with more than one value is ambiguous"
                                                      : "Boolean value of Tensor with no values is ambiguous");
         return -1;
     }
@@ -537,7 +540,8 @@ static Py_ssize_t length(PyObject *self)
     if (TP_UNLIKELY(face_is_traced()) && !face_jit_warn("Using len to get tensor shape might cause the trace to be incorrect. Recommended usage would be "
             "tensor.shape[0]. Passing a tensor of different shape might lead to errors or silently give incorrect results."))
         return -1;
-    return (Py_ssize_t)t->size[0];
+    int64_t count;
+    return face_known_size(t, 0, &count) ? (Py_ssize_t)count : -1;
 }
 
 PyType_Slot face_number_slots[] = {

@@ -92,15 +92,24 @@ static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     return (PyObject *)made;
 }
 
-static Py_ssize_t storage_length(PyObject *self)
-{
-    return (Py_ssize_t)storage_of(self)->bytes;
-}
-
+/* An expression where the storage is one of symbolic sizes. */
 static PyObject *storage_nbytes(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    return PyLong_FromSize_t(storage_of(self)->bytes);
+    tp_sym size = { storage_of(self)->symbolic };
+    if (TP_LIKELY(!size.word))
+        return PyLong_FromSize_t(storage_of(self)->bytes);
+    if (size.word == TP_BYTES_UNKNOWN)
+        return PyErr_Format(PyExc_NotImplementedError, "the size of a storage that tensors of symbolic sizes share is not implemented in Taper yet");
+    return face_sym(size);
+}
+
+static Py_ssize_t storage_length(PyObject *self)
+{
+    PyObject *size = storage_nbytes(self, NULL);
+    Py_ssize_t length = size ? PyNumber_AsSsize_t(size, PyExc_OverflowError) : -1;
+    Py_XDECREF(size);
+    return length;
 }
 
 static PyObject *storage_data_ptr(PyObject *self, PyObject *unused)

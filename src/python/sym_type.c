@@ -293,6 +293,29 @@ bool face_sym_int(PyObject *o, int64_t *out)
     return false;
 }
 
+bool face_known_size(const tp_tensor *t, int dim, int64_t *out)
+{
+    *out = t->size[dim];
+    if (TP_LIKELY(!tp_tensor_is_symbolic(t)) || tp_sym_guard_int(tp_tensor_sym_size(t, dim), out))
+        return true;
+    face_raise();
+    return false;
+}
+
+bool face_known_numel(const tp_tensor *t, int64_t *out)
+{
+    tp_sym all = tp_sym_int(1);
+    *out = t->numel;
+    if (TP_LIKELY(!tp_tensor_is_symbolic(t)))
+        return true;
+    for (int i = 0; i < t->ndim; i++)
+        all = tp_sym_mul(all, tp_tensor_sym_size(t, i));
+    if (tp_sym_guard_int(all, out))
+        return true;
+    face_raise();
+    return false;
+}
+
 static PyObject *sym_index(PyObject *self)
 {
     int64_t i;

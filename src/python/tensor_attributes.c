@@ -2,6 +2,7 @@
 #include "grad/tape.h"
 #include "python/face.h"
 #include "trace/vmap_level.h"
+#include "ops/symbolic.h"
 
 /* An attribute that Python does not override is read here; otherwise __torch_function__ is asked. */
 #define ATTRIBUTE(name)                                                             \
@@ -67,7 +68,15 @@ SETTER(fake_device)
     return 0;
 }
 ATTRIBUTE(itemsize) { return PyLong_FromSize_t(tp_dtype_bytes((tp_dtype)t->dtype)); }
-ATTRIBUTE(nbytes) { return PyLong_FromLongLong(t->numel * (int64_t)tp_dtype_bytes((tp_dtype)t->dtype)); }
+ATTRIBUTE(nbytes)
+{
+    tp_sym all = tp_sym_int((int64_t)tp_dtype_bytes((tp_dtype)t->dtype));
+    if (TP_LIKELY(!tp_tensor_is_symbolic(t)))
+        return PyLong_FromLongLong(t->numel * tp_sym_as_int(all));
+    for (int i = 0; i < t->ndim; i++)
+        all = tp_sym_mul(all, t->symbolic->size[i]);
+    return face_sym(all);
+}
 ATTRIBUTE(is_cpu) { return PyBool_FromLong(t->device.type == TP_CPU); }
 ATTRIBUTE(is_meta) { return PyBool_FromLong(t->device.type == TP_META); }
 ATTRIBUTE(is_cuda) { return PyBool_FromLong(t->device.type == TP_CUDA); }

@@ -167,6 +167,16 @@ METHOD(has_names) { Py_RETURN_FALSE; }
 METHOD(_is_view) { return PyBool_FromLong(t->autograd && t->autograd->view_base); }
 METHOD(_is_zerotensor) { Py_RETURN_FALSE; }
 
+/* Whether a tensor is contiguous was decided for sizes that are neither 0 nor 1. */
+static PyObject *noted(const tp_tensor *t, bool contiguous)
+{
+    for (int i = 0; !contiguous && tp_tensor_is_symbolic(t) && i < t->ndim; i++)
+        if (tp_sym_is_node(t->symbolic->size[i]) && tp_sym_range(t->symbolic->size[i]).low > 1 &&
+            !tp_sym_note_decided(TP_GT, t->symbolic->size[i], tp_sym_int(1), true))
+            return face_raise();
+    return PyBool_FromLong(contiguous);
+}
+
 METHOD(is_contiguous)
 {
     ASK_CLASS(STRIDES, "aten", "is_contiguous")
@@ -175,8 +185,8 @@ METHOD(is_contiguous)
     if (word == TP_FORMAT_PRESERVE)
         return PyErr_Format(PyExc_RuntimeError, "preserve memory format is unsupported by the contiguous operator");
     if (word == TP_FORMAT_CONTIGUOUS)
-        return PyBool_FromLong(tp_tensor_is_contiguous(t));
-    return PyBool_FromLong(tp_tensor_has_format(t, (tp_format)word));
+        return noted(t, tp_tensor_is_contiguous(t));
+    return noted(t, tp_tensor_has_format(t, (tp_format)word));
 }
 
 METHOD(is_set_to)
@@ -189,16 +199,20 @@ METHOD(is_set_to)
 
 METHOD(__len__)
 {
+    int64_t length;
     if (t->ndim == 0)
         return PyErr_Format(PyExc_TypeError, "len() of a 0-d tensor");
-    return PyLong_FromLongLong(t->size[0]);
+    return face_known_size(t, 0, &length) ? PyLong_FromLongLong(length) : NULL;
 }
 
 /* ---- elements as Python numbers ---- */
 BARE(item)
 {
-    if (t->numel != 1)
-        return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", LL(t->numel));
+    int64_t numel;
+    if (!face_known_numel(t, &numel))
+        return NULL;
+    if (numel != 1)
+        return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", LL(numel));
     if (TP_UNLIKELY(face_is_traced()) && !face_jit_warn_conversion("a Python number"))
         return NULL;
     return face_item(t);
@@ -211,7 +225,10 @@ BARE(tolist)
 
 METHOD(__complex__)
 {
-    if (t->numel != 1)
+    int64_t numel;
+    if (!face_known_numel(t, &numel))
+        return NULL;
+    if (numel != 1)
         return PyErr_Format(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
     PyObject *number = face_item(t);
     PyObject *made = number ? PyObject_CallOneArg((PyObject *)&PyComplex_Type, number) : NULL;

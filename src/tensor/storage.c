@@ -56,6 +56,7 @@ static tp_storage *with(tp_storage *s, tp_memory kind, void *data, size_t bytes)
     s->release = NULL;
     s->owner = NULL;
     s->wrapper = NULL;
+    s->symbolic = 0;
     return s;
 }
 
@@ -114,6 +115,8 @@ bool tp_storage_resize(tp_storage *s, size_t bytes)
 {
     if (!s->resizable)
         return tp_fail(TP_ERR_RUNTIME, "Trying to resize storage that is not resizable");
+    if (s->symbolic)
+        s->symbolic = TP_BYTES_UNKNOWN;
     if (s->kind == TP_MEMORY_NONE) {
         s->bytes = bytes;
         return true;

@@ -12,7 +12,7 @@
 #include "base/count.h"
 #include "base/error.h"
 
-enum { TP_SMALL_BYTES = 64 };
+enum { TP_SMALL_BYTES = 64, TP_BYTES_UNKNOWN = 2 };       /* 2: no number's word */
 
 typedef enum tp_memory {
     TP_MEMORY_SMALL,            /* inside the struct */
@@ -33,7 +33,7 @@ typedef struct tp_storage {
     void      (*release)(void *owner);
     void       *owner;          /* counted through release, may be NULL */
     void       *wrapper;        /* borrowed: the Python object of this storage, may be NULL */
-    void       *unused;         /* `small` begins at 64 */
+    uint64_t    symbolic;       /* the word of what `bytes` is the hint of (sym/sym.h); 0: `bytes` is it; TP_BYTES_UNKNOWN */
     char        small[];        /* TP_SMALL_BYTES; there unless kind is NONE, which it is from the beginning or never */
 } tp_storage;
 

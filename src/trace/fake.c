@@ -95,6 +95,22 @@ static tp_tensor *marked(tp_tensor *t, tp_device device)
     return t;
 }
 
+/* A storage that this tensor alone looks into, densely, has the tensor's bytes; of others nothing is known. */
+static bool note_bytes(const tp_tensor *t)
+{
+    int64_t item = (int64_t)tp_dtype_bytes((tp_dtype)t->dtype);
+    if (!t || !tp_tensor_is_symbolic(t))
+        return true;
+    t->storage->symbolic = TP_BYTES_UNKNOWN;
+    if (t->offset || t->storage->bytes != (size_t)(t->numel * item))
+        return true;
+    tp_sym all = tp_sym_int(item);
+    for (int i = 0; i < t->ndim; i++)
+        all = tp_sym_mul(all, t->symbolic->size[i]);
+    t->storage->symbolic = all.word;
+    return !tp_sym_is_failed(all);
+}
+
 /* A fake with the integers of the real one, expressions not yet attached. */
 static tp_tensor *bare_fake(const tp_tensor *real)
 {
@@ -114,6 +130,8 @@ tp_tensor *tp_fake_of(const tp_tensor *real)
         tp_tensor_unref(t);
         return NULL;
     }
+    if (t)
+        t->storage->symbolic = real->storage->symbolic;
     return t;
 }
 
@@ -161,7 +179,7 @@ tp_tensor *tp_fake_symbolic(const tp_tensor *real, tp_shape_env *env, const tp_s
     if (env && !name_strides(real, env, size, stride))
         return NULL;
     tp_tensor *t = bare_fake(real);
-    if (t && !attach(t, size, stride, tp_sym_int(real->offset))) {
+    if (t && !(attach(t, size, stride, tp_sym_int(real->offset)) && note_bytes(t))) {
         tp_tensor_unref(t);
         return NULL;
     }
@@ -236,7 +254,7 @@ static tp_tensor *from_symbolic(const tp_sym_geometry *g, const tp_tensor *view_
         tp_set_signs(t, tp_signs(view_of));
     if (t && !view_of)
         t->storage->bytes = (size_t)t->numel * tp_dtype_bytes((tp_dtype)g->dtype);
-    if (t && !attach(t, g->size, g->stride, view_of ? g->offset : tp_sym_int(0))) {
+    if (t && !(attach(t, g->size, g->stride, view_of ? g->offset : tp_sym_int(0)) && (view_of || note_bytes(t)))) {
         tp_tensor_unref(t);
         return NULL;
     }

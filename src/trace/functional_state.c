@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gen/ops.h"
+#include "grad/tape.h"
 #include "ops/run.h"
 #include "trace/fake.h"
 
@@ -271,6 +272,10 @@ static tp_tensor *fitted(const tp_tensor *face, tp_tensor *taken)
 bool tp_functional_write(tp_functional *f, tp_tensor *face, tp_tensor *taken)
 {
     looker *w = tp_functional_of(face);
+    /* Gradients would flow as if nobody had written; the new value, made without, has none to give. */
+    if (f->mount.layer == TP_LAYER_TRACE_P && (!tp_self.grad_mode || tp_self.inference_mode) && tp_requires_grad(w->state->value))
+        return tp_fail(TP_ERR_UNIMPLEMENTED, "a graph of a program that writes, with gradients off, to a tensor that has them is not implemented "
+                       "in Taper yet");
     tp_tensor *fresh = fitted(face, taken);
     if (!fresh)
         return false;

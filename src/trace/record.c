@@ -116,6 +116,8 @@ static bool describe(tp_recorder *r, tp_node *n, tp_value v)
         return false;
     tp_node_set_fact(n, fact);
     tp_value_unref(fact);
+    if (!tp_self.grad_mode || tp_self.inference_mode)
+        n->flags |= TP_NODE_NO_GRAD;
     if (r->host.origin) {
         tp_origin *o = r->host.origin(r->host.context);
         tp_node_set_origin(n, o);

@@ -337,7 +337,7 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
     mode.shape_env._keep_decided(True)
     try:
         graph, constants, out_spec, written = _C._export_trace(run, inputs, [row[4] for row in state] + names, _functional, pre_dispatch,
-                                                               None, stack, True)
+                                                               None, stack, True, len(state) if pre_dispatch else -1)
     except GuardOnDataDependentSymNode as error:
         if not strict:
             raise
