@@ -27,6 +27,7 @@ from taper.utils._python_dispatch import TorchDispatchMode
 
 variable = contextvars.ContextVar("variable", default=0)
 linear = torch.nn.Linear(3, 3)
+contexts = []       # entered by the program between calls; a generator among them would act when it dies
 
 
 class Mode(TorchFunctionMode):
@@ -317,9 +318,9 @@ def run(body, between=(), again=False, **options):
     begin()
     helpers = dict(globals(), generator=torch.Generator().manual_seed(11))
     f = made(body, helpers)
+    x = helpers["x"] = torch.arange(9.0).view(3, 3) * 0.1 + 1
     if options:
         f = torch.compile(f, backend="eager" if options.pop("plain", False) else "inductor", **options)
-    x = torch.arange(9.0).view(3, 3) * 0.1 + 1
     out = []
     for i in range(3):
         if again:
@@ -386,7 +387,7 @@ def test_inside(kind):
 def test_changed_between_calls(kind):
     """Read in compiled code, and set by the program before the second call."""
     row, wrong = KINDS[kind], []
-    changes = [*row.get("write", ()), *(f"context = {c}; context.__enter__()" for c in row.get("context", ()) if "graph" not in c)]
+    changes = [*row.get("write", ()), *(f"contexts.append({c}); contexts[-1].__enter__()" for c in row.get("context", ()) if "graph" not in c)]
     reads = [*row.get("read", ()), "torch.ones(2)", "torch.relu(linear(x))", "torch.rand(2)"]
     for change in changes:
         for read in reads:

@@ -88,7 +88,6 @@ def tell():
         **_lists(),
         "tree_classes": _C._pytree_nodes,
         "tree_classes_known": len(_C._pytree_nodes),
-        "run_backward": _C._run_backward,
         "switches": backends._Switches,
         "over_limit": exc.FailOnRecompileLimitHit,
         "needs_data": (DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException, UnsupportedOperatorException),

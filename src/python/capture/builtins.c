@@ -281,6 +281,8 @@ static PyObject *call_type(capture *c, PyObject *class, PyObject *args, PyObject
     PyTypeObject *const numbers[] = { &PyLong_Type, &PyFloat_Type, &PyBool_Type, &PyComplex_Type, &PyUnicode_Type };
     PyTypeObject *const sequences[] = { &PyTuple_Type, &PyList_Type, &PySet_Type, &PyFrozenSet_Type };
     *done = true;
+    if (capture_reads_context((PyTypeObject *)class))
+        return capture_unsupported("a call of the class %s, which reads a context of the thread", ((PyTypeObject *)class)->tp_name);
     if (class == (PyObject *)&PySuper_Type)
         return make_super(c, class, args);
     if (class == (PyObject *)&PyType_Type && PyTuple_GET_SIZE(args) == 1)
@@ -333,6 +335,8 @@ static bool is_writer(const char *name)
 /* A method of a list, dict, string …: on the shadow where the object is outside. */
 static PyObject *call_bound(capture *c, PyObject *self, const char *name, PyObject *args, PyObject *kwargs)
 {
+    if (capture_reads_context(Py_TYPE(self)))
+        return capture_unsupported("a call of %s.%s, which reads a context of the thread", Py_TYPE(self)->tp_name, name);
     record *r = capture_record(c, self);
     bool writes = is_writer(name);
     if (r && r->outside && !r->shadow && PyDict_Check(self) && !strcmp(name, "get") && argument(args, 0)) {
