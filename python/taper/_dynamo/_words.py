@@ -63,8 +63,11 @@ def acting():
 def _lists():
     """Callables by how they meet state that is not the program's own."""
     from .. import _autocast
+    from ..utils.hooks import RemovableHandle
     from . import eval_frame
 
+    # A hook that comes or goes: whether modules are called as they are was asked before.
+    eval_frame.breaks.update((RemovableHandle.__init__, RemovableHandle.remove))
     functorch = {getattr(_C._functorch, name) for name in ("is_batchedtensor", "is_gradtrackingtensor", "is_functorch_wrapped_tensor")}
     return {
         "pure": {getattr(_C, name) for name in _PURE} | {_C._nn._parse_to} | functorch,

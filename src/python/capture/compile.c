@@ -326,7 +326,7 @@ static PyObject *call_new(compiled *f, PyCodeObject *code, code_entries *all, co
         bool stops = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) || PyErr_ExceptionMatches(PyExc_MemoryError);
         if (f->fullgraph && PyErr_ExceptionMatches(face.capture_words->needs_data))
             return refuse_data();
-        if ((f->fullgraph && unsupported) || (own && !unsupported && !face.capture_words->suppress) || stops)
+        if ((f->fullgraph && (unsupported || PyErr_ExceptionMatches(PyExc_RecursionError))) || (own && !unsupported && !face.capture_words->suppress) || stops)
             return NULL;
         PyErr_Clear();                          /* the program's own exception is raised again, after what it does before it */
         all->plain |= unsupported;              /* another call may go another way, but will seldom be worth the search */
