@@ -31,7 +31,10 @@ def _compile_graph(backend, graph, attributes, examples):
     from ..fx import GraphModule
     from .._subclasses.fake_tensor import DataDependentOutputException
     from .exc import BackendCompilerFailed, BackendNeedsData
+    from .options import tell_once
 
+    if any(getattr(t, "_dynamo_dynamic_indices", None) for t in examples):
+        tell_once("torch._dynamo.mark_dynamic: Taper captures a function for the sizes it is called with, and again for others")
     module = GraphModule(attributes, graph, "GraphModule")
     try:
         compiled = backend(module, examples)

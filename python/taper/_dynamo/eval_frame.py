@@ -5,7 +5,7 @@ import types
 from .. import _C, _facades
 from ..nn import Module
 from . import config
-from .options import check_dynamic, tell_once
+from .options import check_dynamic
 from .backends.registry import lookup_backend
 
 
@@ -261,7 +261,6 @@ def _mark(t, index, attribute):
 
 def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize_on=None):
     """These dimensions vary from call to call."""
-    tell_once("torch._dynamo.mark_dynamic: Taper captures a function for the sizes it is called with, and again for others")
     _mark(t, index, "_dynamo_dynamic_indices")
 
 
