@@ -14,6 +14,7 @@ import logging
 import os
 import random
 import sys
+import threading
 import warnings
 
 import numpy
@@ -28,6 +29,7 @@ from taper.overrides import TorchFunctionMode
 from taper.utils import _pytree as pytree
 from taper.utils._python_dispatch import TorchDispatchMode
 
+local = threading.local()
 variable = contextvars.ContextVar("variable", default=0)
 linear = torch.nn.Linear(3, 3)
 contexts = []       # entered by the program between calls
@@ -80,7 +82,7 @@ def state():
         "random": hash(random.getstate()), "numpy": hash((numpy.random.get_state()[1].tobytes(), *numpy.random.get_state()[2:])),
         "filters": repr(warnings.filters[:3]), "showwarning": warnings.showwarning.__name__, "environ": os.environ.get("TAPER_TEST_VALUE"),
         "putenv": os.getenv("TAPER_TEST_VALUE"), "limit": sys.getrecursionlimit(), "switch": sys.getswitchinterval(),
-        "context": variable.get(), "decimal": (decimal.getcontext().prec, str(decimal.Decimal(1) / 3)),
+        "context": variable.get(), "local": dict(vars(local)), "decimal": (decimal.getcontext().prec, str(decimal.Decimal(1) / 3)),
         "locale": locale.setlocale(locale.LC_NUMERIC), "attention": torch._C._get_attention_off(), "print": repr(torch.tensor([1 / 3])),
         "backends": (torch.backends.cudnn.enabled, torch.backends.cudnn.benchmark, torch.backends.cuda.matmul.allow_tf32),
         "trees": len(pytree.tree_flatten(Pair(1, 2))[0]), "gc": (gc.isenabled(), gc.get_threshold()), "numpy errors": numpy.geterr()["divide"],
@@ -140,6 +142,7 @@ def begin():
     sys.setswitchinterval(0.005)
     sys.set_int_max_str_digits(4300)
     variable.set(0)
+    vars(local).clear()
     decimal.setcontext(decimal.Context(prec=28))
     locale.setlocale(locale.LC_NUMERIC, "C")
     torch._C._set_attention_off(0)
@@ -211,7 +214,10 @@ KINDS = {
     "init": dict(write=["torch.nn.init.uniform_(linear.weight)", "torch.nn.init.zeros_(linear.bias)", "linear.reset_parameters()",
                         "torch.nn.Linear(2, 2)"]),
     "threads": dict(write=["torch.set_num_threads(2)", "torch.set_num_interop_threads(1)"], read=["torch.get_num_threads()"]),
-    "print options": dict(write=["torch.set_printoptions(precision=2)", "torch.set_printoptions(profile='full')"], read=["str(torch.zeros(1).dtype)"]),
+    "print options": dict(write=["torch.set_printoptions(precision=2)", "torch.set_printoptions(profile='full')"], read=["str(torch.zeros(1).dtype)", "str(x)", "f'{x}'", "'{}'.format(x)", "'%s' % x", "'%s' % (x,)", "repr([x])", "str({1: x})",
+                                "x.__repr__()", "format(x.sum(), '.2f')", "f'{x.sum():.3f}'", "f'{x!r}'", "'{:.2f}'.format(x.sum())", "ascii(x)"]),
+    "thread local": dict(write=["local.value = 5", "setattr(local, 'value', 6)"],
+                         read=["getattr(local, 'value', 7)", "hasattr(local, 'value')", "local.value if hasattr(local, 'value') else 0", "len(vars(local))"]),
     "deterministic": dict(
         write=["torch.use_deterministic_algorithms(True)", "torch.set_deterministic_debug_mode('warn')", "torch.use_deterministic_algorithms(True, warn_only=True)"],
         read=["torch.are_deterministic_algorithms_enabled()", "torch.is_deterministic_algorithms_warn_only_enabled()", "torch.get_deterministic_debug_mode()"]),
@@ -274,7 +280,7 @@ KINDS = {
                "setattr(linear.bias, 'grad', torch.ones(3))"],
         read=["linear.weight.grad is None", "getattr(linear.weight, 'grad')"]),
 }
-AMBIENT = [kind for kind, row in KINDS.items() if kind not in ("init", "builtins", "stance", "modes off", "library", "fake mode")]
+AMBIENT = [kind for kind, row in KINDS.items() if kind not in ("init", "builtins", "library")]
 BODIES = {
     "write": [
         "{0}; return x @ x",
@@ -330,7 +336,7 @@ def shown(value):
     if isinstance(value, torch.Tensor):
         grad = value.requires_grad
         return (str(value.dtype), str(value.device), tuple(value.shape), grad, value.is_inference(), bool(value.grad_fn) if grad else None,
-                None if value.is_meta else value.detach().double().tolist())
+                None if value.is_meta or torch._C._is_fake(value) else value.detach().double().tolist())
     if isinstance(value, (tuple, list)):
         return type(value), [shown(v) for v in value]
     return type(value).__name__ if type(value).__repr__ is object.__repr__ else repr(value)

@@ -332,6 +332,17 @@ static bool is_writer(const char *name)
     return false;
 }
 
+static PyObject *format_text(capture *c, PyObject *method, PyObject *args, PyObject *kwargs)
+{
+    PyObject *inside = capture_inside(c, args), *named = inside && kwargs ? capture_inside(c, kwargs) : NULL, *text = NULL;
+    if (inside && (!kwargs || named))
+        text = capture_has_tensor(inside) || (named && capture_has_tensor(named)) ? capture_unsupported("the text of a tensor")
+                                                                               : PyObject_Call(method, inside, named);
+    Py_XDECREF(inside);
+    Py_XDECREF(named);
+    return text;
+}
+
 /* A method of a list, dict, string …: on the shadow where the object is outside. */
 static PyObject *call_bound(capture *c, PyObject *self, const char *name, PyObject *args, PyObject *kwargs)
 {
@@ -346,6 +357,12 @@ static PyObject *call_bound(capture *c, PyObject *self, const char *name, PyObje
         return there ? capture_get_item(c, self, argument(args, 0)) : Py_NewRef(argument(args, 1) ? argument(args, 1) : Py_None);
     }
     PyObject *shadow = capture_shadow(c, self, writes), *method = shadow ? PyObject_GetAttrString(shadow, name) : NULL;
+    if (method && PyUnicode_Check(self) && (!strcmp(name, "format") || !strcmp(name, "format_map"))) {
+        PyObject *text = format_text(c, method, args, kwargs);          /* it prints what it is given and iterates over nothing */
+        Py_DECREF(shadow);
+        Py_DECREF(method);
+        return text;
+    }
     bool keeps = writes && strcmp(name, "extend") && strcmp(name, "update") && strcmp(name, "sort");
     PyObject *result = !method ? NULL : keeps ? PyObject_Call(method, args, kwargs) : real_call(c, method, args, kwargs);
     Py_XDECREF(shadow);

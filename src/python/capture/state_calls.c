@@ -14,7 +14,7 @@
 /* Objects of C whose methods and arithmetic read a context of the thread that no guard knows. */
 bool capture_reads_context(PyTypeObject *type)
 {
-    static const char *const names[] = { "decimal.Decimal", "decimal.Context" };
+    static const char *const names[] = { "decimal.Decimal", "decimal.Context", "_thread._local" };
     for (size_t i = 0; i < TP_COUNT(names); i++)
         if (!strcmp(type->tp_name, names[i]))
             return true;
