@@ -132,8 +132,9 @@ FACADES = {
         amp.autocast_mode: autocast custom_bwd custom_fwd is_autocast_available _enter_autocast _exit_autocast
         amp.grad_scaler: GradScaler""",
     "compiler": """Questions that programs ask about capture.
-        _dynamo: disable reset
-        _dynamo.eval_frame: is_compiling is_dynamo_compiling""",
+        _compile: compile
+        _dynamo: disable list_backends reset
+        _dynamo.eval_frame: is_compiling is_dynamo_compiling set_stance""",
     "cpu.amp": """Old names of torch.amp, for the processor.
         amp._by_device: autocast=cpu_autocast GradScaler=cpu_GradScaler""",
     "cuda.amp": """Old names of torch.amp, for CUDA.

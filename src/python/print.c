@@ -4,6 +4,7 @@
 
 #include "grad/tape.h"
 #include "ops/symbolic.h"
+#include "python/capture/capture.h"
 #include "python/face.h"
 #include "tensor/print.h"
 #include "trace/fake.h"
@@ -132,6 +133,9 @@ PyObject *face_tensor_repr(PyObject *self)
 {
     if (TP_UNLIKELY(face_overridden(self)))
         return face_override_method(self, "__repr__", NULL, 0, NULL);
+    const tp_fake_mode *fake = tp_self.fake;
+    if (TP_UNLIKELY(fake && fake->facts_only))              /* whatever asks, in C or Python: the text would be that of a stand-in */
+        return capture_unsupported("the text of a tensor");
     tp_tensor *t = face_tensor(self);
     int number;
     tp_level *level = tp_level_of(t, &number);

@@ -4,14 +4,17 @@ Each row is a kind of state. Programs made of it read it, set it, or enter it as
 exception inside or after the block, and run three times. Results and the whole state after each call must equal those of the
 plain function; under `fullgraph=True` a call may raise Unsupported instead, and then has changed nothing."""
 import builtins
+import contextlib
 import contextvars
 import decimal
 import gc
-import hashlib
+import io
 import locale
+import logging
 import os
 import random
 import sys
+import threading
 import warnings
 
 import numpy
@@ -21,12 +24,15 @@ import taper._device as default_device
 import taper._dynamo as dynamo
 import taper.nn.modules._hooks as module_hooks
 from taper.nn.attention import SDPBackend, sdpa_kernel
+from taper._subclasses import FakeTensorMode
 from taper.overrides import TorchFunctionMode
 from taper.utils import _pytree as pytree
 from taper.utils._python_dispatch import TorchDispatchMode
 
+local = threading.local()
 variable = contextvars.ContextVar("variable", default=0)
 linear = torch.nn.Linear(3, 3)
+contexts = []       # entered by the program between calls
 
 
 class Mode(TorchFunctionMode):
@@ -46,8 +52,10 @@ class Pair:
         self.items = items
 
 
-def _digest(value):
-    return hashlib.sha256(value).hexdigest()[:12]
+def _stance():
+    number = torch._C._capture._set_stance(0)
+    torch._C._capture._set_stance(number)
+    return number
 
 
 def packed():
@@ -70,28 +78,36 @@ def state():
         "threads": torch.get_num_threads(), "deterministic": torch.get_deterministic_debug_mode(),
         "matmul": torch.get_float32_matmul_precision(), "warn": torch.is_warn_always_enabled(),
         "modes": (torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack(), torch._C._is_torch_function_enabled()),
-        "generator": (_digest(bytes(torch.get_rng_state().tolist())), torch.initial_seed()),
-        "random": _digest(repr(random.getstate()).encode()), "numpy": _digest(repr(numpy.random.get_state()).encode()),
+        "generator": (hash(torch.get_rng_state().numpy().tobytes()), torch.initial_seed()),
+        "random": hash(random.getstate()), "numpy": hash((numpy.random.get_state()[1].tobytes(), *numpy.random.get_state()[2:])),
         "filters": repr(warnings.filters[:3]), "showwarning": warnings.showwarning.__name__, "environ": os.environ.get("TAPER_TEST_VALUE"),
         "putenv": os.getenv("TAPER_TEST_VALUE"), "limit": sys.getrecursionlimit(), "switch": sys.getswitchinterval(),
-        "context": variable.get(), "decimal": (decimal.getcontext().prec, str(decimal.Decimal(1) / 3)),
+        "context": variable.get(), "local": dict(vars(local)), "decimal": (decimal.getcontext().prec, str(decimal.Decimal(1) / 3)),
         "locale": locale.setlocale(locale.LC_NUMERIC), "attention": torch._C._get_attention_off(), "print": repr(torch.tensor([1 / 3])),
         "backends": (torch.backends.cudnn.enabled, torch.backends.cudnn.benchmark, torch.backends.cuda.matmul.allow_tf32),
         "trees": len(pytree.tree_flatten(Pair(1, 2))[0]), "gc": (gc.isenabled(), gc.get_threshold()), "numpy errors": numpy.geterr()["divide"],
         "saved": packed(), "hook": sys.excepthook.__name__, "directory": os.getcwd(), "digits": sys.get_int_max_str_digits(),
         "capture": (dynamo.config.verbose, dynamo.config.cache_size_limit), "parameters": [p.tolist() for p in linear.parameters()],
         "gradients": [p.grad is None for p in linear.parameters()], "print function": builtins.print.__name__,
-        "modules": len(module_hooks._global_forward_hooks), "fake": torch._C._is_fake(torch.ones(1)),
+        "hooks": len(module_hooks._global_forward_hooks), "fake": torch._C._is_fake(torch.ones(1)),
+        "module": (linear.training, len(linear._forward_hooks), list(linear._buffers), linear.weight.requires_grad, linear.weight.dtype),
+        "log": logging.getLogger("taper-test").level, "path": len(sys.path), "stdout": sys.stdout is stdout,
+        "stance": _stance(),
     }
 
 
 _random, _numpy, _seed = random.Random(0).getstate(), numpy.random.RandomState(0).get_state(), 4
 _filters = warnings.filters[:]
-print_function = builtins.print
+print_function, stdout, path = builtins.print, sys.stdout, sys.path[:]
 
 
 def begin():
     """Back to where each program starts."""
+    while contexts:
+        contexts.pop().__exit__(None, None, None)
+    with contextlib.suppress(RuntimeError):
+        while True:
+            torch._C._pop_saved_hooks()
     torch._C._set_grad_enabled(True)
     torch._C._set_inference_mode(False)
     torch._C._set_fwd_grad_enabled(True)
@@ -100,6 +116,7 @@ def begin():
     torch.set_autocast_enabled("cuda", False), torch.set_autocast_dtype("cuda", torch.float16)
     torch._C._autocast_nest(-torch._C._autocast_nest(0))
     torch.clear_autocast_cache()
+    torch._C._capture._set_stance(0)
     torch.set_default_dtype(torch.float32)
     while torch._C._len_torch_function_stack():
         torch._C._pop_torch_function_stack()
@@ -125,6 +142,7 @@ def begin():
     sys.setswitchinterval(0.005)
     sys.set_int_max_str_digits(4300)
     variable.set(0)
+    vars(local).clear()
     decimal.setcontext(decimal.Context(prec=28))
     locale.setlocale(locale.LC_NUMERIC, "C")
     torch._C._set_attention_off(0)
@@ -135,7 +153,11 @@ def begin():
         pytree._deregister_pytree_node(Pair)
     dynamo.config.verbose, dynamo.config.cache_size_limit = False, 8
     module_hooks._global_forward_hooks.clear()
-    builtins.print = print_function
+    builtins.print, sys.stdout = print_function, stdout
+    linear.train().float().requires_grad_(True)
+    linear._forward_hooks.clear(), linear._buffers.clear()
+    logging.getLogger("taper-test").setLevel(0)
+    sys.path[:] = path
     with torch.no_grad():
         for i, p in enumerate(linear.parameters()):
             p.copy_(torch.arange(p.numel()).view_as(p) * 0.1 + i)
@@ -177,6 +199,7 @@ KINDS = {
         write=["torch._C._push_saved_hooks((lambda t: t * 2, lambda t: t))"]),
     "function mode": dict(context=["Mode()", "torch._C.DisableTorchFunction()", "torch._C.DisableTorchFunctionSubclass()"], read=["torch.relu(x)"],
                           write=["Mode().__enter__()"]),
+    "modes off": dict(context=["torch._C._DisableTorchDispatch()", "torch.overrides.BaseTorchFunctionMode()"]),
     "dispatch mode": dict(context=["Dispatch()"], read=["torch.relu(x)"], write=["Dispatch().__enter__()"]),
     "generator": dict(
         write=["torch.manual_seed(7)", "torch.random.manual_seed(7)", "torch.default_generator.manual_seed(7)",
@@ -191,7 +214,10 @@ KINDS = {
     "init": dict(write=["torch.nn.init.uniform_(linear.weight)", "torch.nn.init.zeros_(linear.bias)", "linear.reset_parameters()",
                         "torch.nn.Linear(2, 2)"]),
     "threads": dict(write=["torch.set_num_threads(2)", "torch.set_num_interop_threads(1)"], read=["torch.get_num_threads()"]),
-    "print options": dict(write=["torch.set_printoptions(precision=2)", "torch.set_printoptions(profile='full')"], read=["str(torch.zeros(1).dtype)"]),
+    "print options": dict(write=["torch.set_printoptions(precision=2)", "torch.set_printoptions(profile='full')"], read=["str(torch.zeros(1).dtype)", "str(x)", "f'{x}'", "'{}'.format(x)", "'%s' % x", "'%s' % (x,)", "repr([x])", "str({1: x})",
+                                "x.__repr__()", "format(x.sum(), '.2f')", "f'{x.sum():.3f}'", "f'{x!r}'", "'{:.2f}'.format(x.sum())", "ascii(x)"]),
+    "thread local": dict(write=["local.value = 5", "setattr(local, 'value', 6)"],
+                         read=["getattr(local, 'value', 7)", "hasattr(local, 'value')", "local.value if hasattr(local, 'value') else 0", "len(vars(local))"]),
     "deterministic": dict(
         write=["torch.use_deterministic_algorithms(True)", "torch.set_deterministic_debug_mode('warn')", "torch.use_deterministic_algorithms(True, warn_only=True)"],
         read=["torch.are_deterministic_algorithms_enabled()", "torch.is_deterministic_algorithms_warn_only_enabled()", "torch.get_deterministic_debug_mode()"]),
@@ -230,6 +256,23 @@ KINDS = {
                     read=["len(pytree.tree_flatten([1, (2, 3)])[0])", "pytree.tree_map(lambda v: v + 1, [1, 2])", "len(pytree.tree_leaves(Pair(1, 2)))"]),
     "settings of the capture": dict(write=["dynamo.config.verbose = True"], read=["dynamo.config.verbose", "dynamo.config.cache_size_limit"],
                                     context=["dynamo.config.patch(verbose=True)"]),
+    "fake mode": dict(context=["FakeTensorMode(allow_non_fake_inputs=True)"], read=["torch.ones(2) + 1"]),
+    "threads of backward": dict(context=["torch.autograd.set_multithreading_enabled(False)"]),
+    "hooks of tensors": dict(write=["linear.weight.register_hook(lambda g: g * 2) and None", "x.requires_grad_().register_hook(lambda g: g * 2) and None",
+                                    "linear.weight.register_post_accumulate_grad_hook(lambda p: None) and None"]),
+    "modules": dict(
+        write=["linear.train(False)", "linear.eval()", "linear.double()", "linear.requires_grad_(False)", "linear.register_buffer('b', torch.ones(1))",
+               "linear.register_forward_hook(lambda m, i, o: o + 1) and None", "linear.zero_grad()", "linear.apply(lambda m: m.eval()) and None",
+               "linear.load_state_dict(linear.state_dict()) and None", "torch.nn.utils.clip_grad_norm_(linear.parameters(), 1.0)"],
+        read=["linear.training", "len(list(linear.parameters()))", "len(linear.state_dict())", "sum(p.numel() for p in linear.parameters())"]),
+    "library": dict(context=["torch.library._scoped_library('taper_state', 'FRAGMENT')"],
+                    write=["torch.library.Library('taper_state', 'FRAGMENT')._destroy()"]),
+    "logging": dict(write=["logging.getLogger('taper-test').setLevel(10)"], read=["logging.getLogger('taper-test').level",
+                                                                              "logging.getLogger('taper-test').isEnabledFor(20)"]),
+    "output": dict(context=["contextlib.redirect_stdout(io.StringIO())"], write=["setattr(sys, 'stdout', None)", "sys.stdout.flush()"],
+                   read=["sys.stdout is stdout"]),
+    "import path": dict(write=["sys.path.append('nowhere')", "sys.path.insert(0, 'nowhere')"], read=["len(sys.path)", "'nowhere' in sys.path"]),
+    "stance": dict(write=["torch.compiler.set_stance('force_eager') and None"], context=["torch.compiler.set_stance('eager_on_recompile')"]),
     "hooks of all modules": dict(write=["torch.nn.modules.module.register_module_forward_hook(lambda m, i, o: o + 1) and None"], read=["linear(x)"]),
     "builtins": dict(write=["setattr(builtins, 'print', max)"], read=["builtins.print.__name__"]),
     "gradients": dict(
@@ -237,10 +280,7 @@ KINDS = {
                "setattr(linear.bias, 'grad', torch.ones(3))"],
         read=["linear.weight.grad is None", "getattr(linear.weight, 'grad')"]),
 }
-AMBIENT = ["default dtype", "autocast", "autocast of cuda", "grad mode", "inference mode", "forward mode", "anomaly", "function mode", "dispatch mode",
-           "default device", "generator", "own generator", "threads", "deterministic", "matmul precision", "warn always", "attention", "backends",
-           "python random", "numpy random", "numpy errors", "warnings", "environment", "directory", "interpreter", "collector",
-           "context variable", "decimal", "locale", "pytrees", "settings of the capture", "hooks of all modules", "gradients", "print options"]
+AMBIENT = [kind for kind, row in KINDS.items() if kind not in ("init", "builtins", "library")]
 BODIES = {
     "write": [
         "{0}; return x @ x",
@@ -296,7 +336,7 @@ def shown(value):
     if isinstance(value, torch.Tensor):
         grad = value.requires_grad
         return (str(value.dtype), str(value.device), tuple(value.shape), grad, value.is_inference(), bool(value.grad_fn) if grad else None,
-                None if value.is_meta else value.detach().double().tolist())
+                None if value.is_meta or torch._C._is_fake(value) else value.detach().double().tolist())
     if isinstance(value, (tuple, list)):
         return type(value), [shown(v) for v in value]
     return type(value).__name__ if type(value).__repr__ is object.__repr__ else repr(value)
@@ -317,9 +357,9 @@ def run(body, between=(), again=False, **options):
     begin()
     helpers = dict(globals(), generator=torch.Generator().manual_seed(11))
     f = made(body, helpers)
+    x = helpers["x"] = torch.arange(9.0).view(3, 3) * 0.1 + 1
     if options:
         f = torch.compile(f, backend="eager" if options.pop("plain", False) else "inductor", **options)
-    x = torch.arange(9.0).view(3, 3) * 0.1 + 1
     out = []
     for i in range(3):
         if again:
@@ -336,7 +376,7 @@ def run(body, between=(), again=False, **options):
 def compared(body, between=(), again=False):
     """None, or how the compiled function differs from the plain one."""
     want = run(body, between, again)
-    for options in (dict(fullgraph=False), dict(fullgraph=False, plain=True)):
+    for options in [dict(fullgraph=False)] + [dict(fullgraph=False, plain=True)] * (not again):
         got = run(body, between, again, **options)
         for i in range(3):
             if got[i][0] != want[i][0]:
@@ -386,7 +426,7 @@ def test_inside(kind):
 def test_changed_between_calls(kind):
     """Read in compiled code, and set by the program before the second call."""
     row, wrong = KINDS[kind], []
-    changes = [*row.get("write", ()), *(f"context = {c}; context.__enter__()" for c in row.get("context", ()) if "graph" not in c)]
+    changes = [*row.get("write", ()), *(f"contexts.append({c}); contexts[-1].__enter__()" for c in row.get("context", ()) if "graph" not in c)]
     reads = [*row.get("read", ()), "torch.ones(2)", "torch.relu(linear(x))", "torch.rand(2)"]
     for change in changes:
         for read in reads:

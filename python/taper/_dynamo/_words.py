@@ -31,7 +31,10 @@ def _compile_graph(backend, graph, attributes, examples):
     from ..fx import GraphModule
     from .._subclasses.fake_tensor import DataDependentOutputException
     from .exc import BackendCompilerFailed, BackendNeedsData
+    from .options import tell_once
 
+    if any(getattr(t, "_dynamo_dynamic_indices", None) for t in examples):
+        tell_once("torch._dynamo.mark_dynamic: Taper captures a function for the sizes it is called with, and again for others")
     module = GraphModule(attributes, graph, "GraphModule")
     try:
         compiled = backend(module, examples)
@@ -63,8 +66,11 @@ def acting():
 def _lists():
     """Callables by how they meet state that is not the program's own."""
     from .. import _autocast
+    from ..utils.hooks import RemovableHandle
     from . import eval_frame
 
+    # A hook that comes or goes: whether modules are called as they are was asked before.
+    eval_frame.breaks.update((RemovableHandle.__init__, RemovableHandle.remove))
     functorch = {getattr(_C._functorch, name) for name in ("is_batchedtensor", "is_gradtrackingtensor", "is_functorch_wrapped_tensor")}
     return {
         "pure": {getattr(_C, name) for name in _PURE} | {_C._nn._parse_to} | functorch,
@@ -88,7 +94,6 @@ def tell():
         **_lists(),
         "tree_classes": _C._pytree_nodes,
         "tree_classes_known": len(_C._pytree_nodes),
-        "run_backward": _C._run_backward,
         "switches": backends._Switches,
         "over_limit": exc.FailOnRecompileLimitHit,
         "needs_data": (DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException, UnsupportedOperatorException),

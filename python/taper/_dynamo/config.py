@@ -1,7 +1,8 @@
 """Settings of the capture: plain attributes of this module, and `patch` to change some for a while.
 
-Read so far: cache_size_limit, accumulated_cache_size_limit, error_on_recompile, raise_on_ctx_manager_usage. The others are
-there for programs that set them and change nothing yet; captures behave as by their defaults here, but that sizes are always static.
+Read so far: the limits of entries (each under two names), error_on_recompile, suppress_errors, raise_on_ctx_manager_usage. The others are
+there for programs that set them and change only how often functions are captured, or what is said of it: a value that is not the default
+warns once. Captures behave as by the defaults, but that sizes are always static.
 """
 import contextlib
 import sys
@@ -12,8 +13,8 @@ from .. import _C
 guard_nn_modules = True
 skip_nnmodule_hook_guards = True
 inline_inbuilt_nn_modules = False
-cache_size_limit = 8
-accumulated_cache_size_limit = 256
+cache_size_limit = recompile_limit = 8
+accumulated_cache_size_limit = accumulated_recompile_limit = 256
 error_on_recompile = False
 raise_on_ctx_manager_usage = True
 traceable_tensor_subclasses = set()
@@ -65,9 +66,20 @@ class _Settings(types.ModuleType):
         if name not in _names and not name.startswith("__"):
             raise AttributeError(f"{__name__}.{name} does not exist")
         super().__setattr__(name, value)
-        if name in ("cache_size_limit", "accumulated_cache_size_limit", "error_on_recompile"):
-            _C._capture._set_limits(cache_size_limit, accumulated_cache_size_limit, error_on_recompile)
+        other = _twins.get(name)
+        if other is not None:
+            super().__setattr__(other, value)
+        if name in _read or other is not None:
+            _C._capture._set_limits(cache_size_limit, accumulated_cache_size_limit, error_on_recompile, suppress_errors)
+        elif name in _defaults and value != _defaults[name]:
+            from .options import tell_once
+
+            tell_once(f"torch._dynamo.config.{name} = {value!r}: Taper behaves as with {_defaults[name]!r}")
 
 
 _names = {name for name in globals() if not name.startswith("_")}
+_twins = {"cache_size_limit": "recompile_limit", "accumulated_cache_size_limit": "accumulated_recompile_limit"}
+_twins.update({new: old for old, new in _twins.items()})
+_read = ("error_on_recompile", "suppress_errors", "raise_on_ctx_manager_usage")
+_defaults = {name: globals()[name] for name in _names if isinstance(globals()[name], bool) and name not in _read}
 sys.modules[__name__].__class__ = _Settings

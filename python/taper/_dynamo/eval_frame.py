@@ -5,6 +5,7 @@ import types
 from .. import _C, _facades
 from ..nn import Module
 from . import config
+from .options import check_dynamic
 from .backends.registry import lookup_backend
 
 
@@ -65,14 +66,14 @@ def is_dynamo_supported():
 
 
 def is_compiling():
-    """Is a program being exported? Captured code never asks: a capture answers this as the program will run."""
+    """Is a program being exported? In captured code the answer is True, and this does not run."""
     from ..export._trace import _is_exporting
 
     return _is_exporting()
 
 
 def is_dynamo_compiling():
-    """Is the program being captured by its bytecode? Code that is captured never runs this."""
+    """Is the program being captured by its bytecode? Then the capture answers, True, and this does not run."""
     return False
 
 
@@ -92,6 +93,8 @@ def _compiled(fn, self, backend, fullgraph, guard_fail_fn):
 
 def _callable(fn, backend, fullgraph, guard_fail_fn):
     """Any callable that is no module."""
+    if getattr(fn, "_torchdynamo_disable", False):
+        return fn
     if isinstance(fn, _C._capture._Compiled):
         fn = fn._torchdynamo_orig_callable
     if isinstance(fn, types.MethodType) and isinstance(fn.__func__, types.FunctionType):
@@ -196,6 +199,7 @@ class _Optimize:
 def optimize(backend="inductor", *, nopython=False, guard_export_fn=None, guard_fail_fn=None, disable=False, dynamic=None):
     if disable:
         return lambda fn: fn
+    check_dynamic(dynamic)
     return _Optimize(backend, nopython, guard_fail_fn)
 
 
@@ -203,9 +207,50 @@ def optimize_assert(backend, *, hooks=None, export=False, export_constraints=Non
     return _Optimize(backend, True, None)
 
 
+# ---- What calls of compiled callables do ----------------------------------------------------------------------------
+_STANCES = ("default", "force_eager", "eager_on_recompile", "fail_on_recompile")       # by their numbers in the capture
+
+
+class set_stance:
+    """Sets it at once; as a context, for the block; as a decorator, for calls of the function."""
+
+    def __init__(self, stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
+        if stance in ("eager_then_compile", "aot_eager_then_compile"):
+            raise NotImplementedError(f"torch.compiler.set_stance({stance!r})")
+        if stance not in _STANCES:
+            raise RuntimeError(f"invalid torch.compile stance {stance!r}")
+        if force_backend is not None:
+            if stance != "default":
+                raise RuntimeError("non-default stance cannot have force_backend set")
+            raise NotImplementedError("torch.compiler.set_stance(force_backend=...)")
+        if skip_guard_eval_unsafe:
+            raise NotImplementedError("torch.compiler.set_stance(skip_guard_eval_unsafe=True)")
+        self.number = _STANCES.index(stance)
+        self.before = _C._capture._set_stance(self.number)
+
+    def __enter__(self):
+        _C._capture._set_stance(self.number)
+
+    def __exit__(self, *error):
+        _C._capture._set_stance(self.before)
+
+    def __call__(self, fn):
+        self.__exit__()
+
+        @functools.wraps(fn)
+        def wrapper(*args, **kwargs):
+            before = _C._capture._set_stance(self.number)
+            try:
+                return fn(*args, **kwargs)
+            finally:
+                _C._capture._set_stance(before)
+
+        return wrapper
+
+
 # ---- what a program says of the sizes of its tensors ----
-# Frames are compiled for the sizes they are called with, so these change no result: they are kept where PyTorch keeps them, for
-# backends and tools that ask.
+# Functions are captured for the sizes they are called with, so these change no result, only how often that is: they are kept where
+# PyTorch keeps them, for backends and tools that ask.
 def _mark(t, index, attribute):
     if not isinstance(index, (int, list, tuple)):
         raise AssertionError(f"Expected index to be int, list, or tuple, got {type(index)}")

@@ -281,6 +281,8 @@ static PyObject *call_type(capture *c, PyObject *class, PyObject *args, PyObject
     PyTypeObject *const numbers[] = { &PyLong_Type, &PyFloat_Type, &PyBool_Type, &PyComplex_Type, &PyUnicode_Type };
     PyTypeObject *const sequences[] = { &PyTuple_Type, &PyList_Type, &PySet_Type, &PyFrozenSet_Type };
     *done = true;
+    if (capture_reads_context((PyTypeObject *)class))
+        return capture_unsupported("a call of the class %s, which reads a context of the thread", ((PyTypeObject *)class)->tp_name);
     if (class == (PyObject *)&PySuper_Type)
         return make_super(c, class, args);
     if (class == (PyObject *)&PyType_Type && PyTuple_GET_SIZE(args) == 1)
@@ -330,9 +332,22 @@ static bool is_writer(const char *name)
     return false;
 }
 
+static PyObject *format_text(capture *c, PyObject *method, PyObject *args, PyObject *kwargs)
+{
+    PyObject *inside = capture_inside(c, args), *named = inside && kwargs ? capture_inside(c, kwargs) : NULL, *text = NULL;
+    if (inside && (!kwargs || named))
+        text = capture_has_tensor(inside) || (named && capture_has_tensor(named)) ? capture_unsupported("the text of a tensor")
+                                                                               : PyObject_Call(method, inside, named);
+    Py_XDECREF(inside);
+    Py_XDECREF(named);
+    return text;
+}
+
 /* A method of a list, dict, string …: on the shadow where the object is outside. */
 static PyObject *call_bound(capture *c, PyObject *self, const char *name, PyObject *args, PyObject *kwargs)
 {
+    if (capture_reads_context(Py_TYPE(self)))
+        return capture_unsupported("a call of %s.%s, which reads a context of the thread", Py_TYPE(self)->tp_name, name);
     record *r = capture_record(c, self);
     bool writes = is_writer(name);
     if (r && r->outside && !r->shadow && PyDict_Check(self) && !strcmp(name, "get") && argument(args, 0)) {
@@ -342,6 +357,12 @@ static PyObject *call_bound(capture *c, PyObject *self, const char *name, PyObje
         return there ? capture_get_item(c, self, argument(args, 0)) : Py_NewRef(argument(args, 1) ? argument(args, 1) : Py_None);
     }
     PyObject *shadow = capture_shadow(c, self, writes), *method = shadow ? PyObject_GetAttrString(shadow, name) : NULL;
+    if (method && PyUnicode_Check(self) && (!strcmp(name, "format") || !strcmp(name, "format_map"))) {
+        PyObject *text = format_text(c, method, args, kwargs);          /* it prints what it is given and iterates over nothing */
+        Py_DECREF(shadow);
+        Py_DECREF(method);
+        return text;
+    }
     bool keeps = writes && strcmp(name, "extend") && strcmp(name, "update") && strcmp(name, "sort");
     PyObject *result = !method ? NULL : keeps ? PyObject_Call(method, args, kwargs) : real_call(c, method, args, kwargs);
     Py_XDECREF(shadow);

@@ -307,7 +307,8 @@ static PyObject *call_class(capture *c, PyObject *class, PyObject *args, PyObjec
     if (module || PyType_IsSubtype(type, face.tensor_base))
         return capture_unsupported("a call of the class %s", type->tp_name);
     bool opened = PyObject_IsSubclass(class, w->module) == 1;
-    bool made_by_python = !opened && type->tp_flags & Py_TPFLAGS_HEAPTYPE && Py_TYPE(type) == &PyType_Type && type->tp_new == PyBaseObject_Type.tp_new;
+    bool made_by_python = !opened && type->tp_flags & Py_TPFLAGS_HEAPTYPE && Py_TYPE(type)->tp_call == PyType_Type.tp_call &&
+                          type->tp_new == PyBaseObject_Type.tp_new;
     PyObject *word = PyUnicode_InternFromString("__init__"), *init = word ? _PyType_Lookup(type, word) : NULL;
     Py_XDECREF(word);
     if (context || !made_by_python || !init || !PyFunction_Check(init)) {

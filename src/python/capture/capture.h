@@ -81,7 +81,6 @@ typedef struct capture_words {
     PyObject *trees;                /* set: functions over nested containers, as the registered classes say; */
     PyObject *tree_classes;         /* dict: those classes, and how many of them are the package's own */
     PyObject *tree_classes_known;
-    PyObject *run_backward;         /* what gradients are asked of */
     PyObject *switches;             /* class: what a module of the package keeps its settings in */
     PyObject *operators;            /* tuple: operator functions by tp_operator */
     PyObject *comparisons;          /* tuple: by Py_LT … */
@@ -95,7 +94,7 @@ typedef struct capture_words {
     PyObject *needs_data;           /* tuple of exception classes of fake tensors */
     PyObject *over_limit;           /* exception class: more entries than that are wanted, where nothing may run as it is */
     int       limit, total_limit;   /* entries a code object may have about the same modules, and in all */
-    bool      strict;
+    bool      strict, suppress;     /* a second capture is an error; a back end that fails is none */
     int       stance;               /* STANCE_…: what calls of compiled callables do */
 } capture_words;
 capture_words *capture_the_words(void);     /* NULL: torch._dynamo was not imported yet */
@@ -149,6 +148,7 @@ enum { MOST_SLOTS = 255 };
 PyObject *capture_call_special(capture *c, PyObject *callable, PyObject *args, PyObject *kwargs, bool *done);   /* builtins.c */
 
 /* ---- state_calls.c ---- */
+bool capture_reads_context(PyTypeObject *type);             /* what its objects do depends on the thread's contexts */
 int capture_is_listed(PyObject *set, PyObject *callable);   /* -1: exception */
 PyObject *capture_ask(capture *c, PyObject *callable, PyObject *args, PyObject *kwargs);     /* a setting is read, and guarded */
 PyObject *capture_call_extension(capture *c, PyObject *function, PyObject *args, PyObject *kwargs);  /* of the extension, no op */

@@ -326,7 +326,7 @@ static PyObject *call_new(compiled *f, PyCodeObject *code, code_entries *all, co
         bool stops = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) || PyErr_ExceptionMatches(PyExc_MemoryError);
         if (f->fullgraph && PyErr_ExceptionMatches(face.capture_words->needs_data))
             return refuse_data();
-        if ((f->fullgraph && unsupported) || (own && !unsupported) || stops)
+        if ((f->fullgraph && (unsupported || PyErr_ExceptionMatches(PyExc_RecursionError))) || (own && !unsupported && !face.capture_words->suppress) || stops)
             return NULL;
         PyErr_Clear();                          /* the program's own exception is raised again, after what it does before it */
         all->plain |= unsupported;              /* another call may go another way, but will seldom be worth the search */
@@ -509,7 +509,7 @@ static PyObject *configure(PyObject *module, PyObject *words)
 #define ROW(field) { #field, offsetof(capture_words, field) }
         ROW(unsupported), ROW(failed), ROW(recompiled), ROW(over_limit), ROW(needs_data), ROW(module), ROW(opened), ROW(recorded), ROW(contexts), ROW(breaks),
         ROW(pure), ROW(asked), ROW(acting), ROW(affirmed), ROW(switches), ROW(trees), ROW(tree_classes),
-        ROW(tree_classes_known), ROW(run_backward), ROW(operators), ROW(comparisons),
+        ROW(tree_classes_known), ROW(operators), ROW(comparisons),
         ROW(getitem), ROW(setitem), ROW(neg), ROW(pos), ROW(invert), ROW(getattr), ROW(set_grad_enabled), ROW(partial), ROW(compile_graph),
 #undef ROW
     };
@@ -542,17 +542,19 @@ static PyObject *reset(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* _set_limits(entries about the same modules, all entries of a code object, raise instead of capturing again) */
+/* _set_limits(entries about the same modules, all entries of a code object, raise instead of capturing again, run plainly what a
+ * back end failed on) */
 static PyObject *set_limits(PyObject *module, PyObject *args)
 {
-    int limit, total, strict;
+    int limit, total, strict, suppress;
     (void)module;
-    if (!PyArg_ParseTuple(args, "iip", &limit, &total, &strict))
+    if (!PyArg_ParseTuple(args, "iipp", &limit, &total, &strict, &suppress))
         return NULL;
     if (face.capture_words) {
         face.capture_words->limit = limit;
         face.capture_words->total_limit = total;
         face.capture_words->strict = strict;
+        face.capture_words->suppress = suppress;
     }
     Py_RETURN_NONE;
 }

@@ -11,6 +11,16 @@
 #include "python/capture/capture.h"
 #include "trace/fake.h"
 
+/* Objects of C whose methods and arithmetic read a context of the thread that no guard knows. */
+bool capture_reads_context(PyTypeObject *type)
+{
+    static const char *const names[] = { "decimal.Decimal", "decimal.Context", "_thread._local" };
+    for (size_t i = 0; i < TP_COUNT(names); i++)
+        if (!strcmp(type->tp_name, names[i]))
+            return true;
+    return type == &PyContextVar_Type || type == &PyContext_Type;
+}
+
 int capture_is_listed(PyObject *list, PyObject *callable)
 {
     int yes = PySet_Contains(list, callable);
@@ -84,15 +94,6 @@ static PyObject *call_tree(capture *c, PyObject *function, PyObject *args, PyObj
     return result;
 }
 
-/* _run_backward(outputs, gradients, keep, create, inputs, unused, accumulate): gradients that are a result without a history of
- * their own are an operation like others; what is added to .grad is an effect. */
-static PyObject *call_backward(capture *c, PyObject *function, PyObject *args, PyObject *kwargs)
-{
-    bool asks = !kwargs && PyTuple_GET_SIZE(args) == 7 && PyTuple_GET_ITEM(args, 3) == Py_False && PyTuple_GET_ITEM(args, 6) == Py_False;
-    return asks ? capture_call_function(c, function, args, kwargs)
-                : capture_unsupported("a backward that adds to gradients or is differentiated again");
-}
-
 PyObject *capture_call_extension(capture *c, PyObject *function, PyObject *args, PyObject *kwargs)
 {
     capture_words *w = capture_the_words();
@@ -103,8 +104,6 @@ PyObject *capture_call_extension(capture *c, PyObject *function, PyObject *args,
         return capture_call_function(c, function, args, kwargs);
     if (acting)
         return capture_call_acting(c, function, args, kwargs);
-    if (function == w->run_backward)
-        return call_backward(c, function, args, kwargs);
     int tree = capture_is_listed(w->trees, function);
     if (tree)
         return tree < 0 ? NULL : call_tree(c, function, args, kwargs);

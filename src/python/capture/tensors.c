@@ -85,6 +85,8 @@ static bool to_value_inside(capture *c, PyObject *o, tp_value *out)
         return to_list(c, o, TP_DICT, out);
     if (PySlice_Check(o))
         return to_slice(c, o, out);
+    if (PyObject_TypeCheck(o, face.generator))
+        return capture_unsupported("a torch.Generator as an argument of an operation");
     return fx_to_value(c->graph, o, out);
 }
 

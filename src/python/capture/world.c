@@ -307,6 +307,8 @@ PyObject *capture_wrap(capture *c, PyObject *o, int32_t source)
         return NULL;
     if (by_identity)
         return tp_guard_add(c->sources, GUARD_ID, source, o, 0) ? noted(c, o, source) : NULL;
+    if (capture_reads_context(Py_TYPE(o)) && !PyContextVar_CheckExact(o))
+        return capture_unsupported("a %s from outside: what it does depends on a context of the thread", Py_TYPE(o)->tp_name);
     if (PyIter_Check(o))
         return capture_unsupported("an iterator from outside, %s", Py_TYPE(o)->tp_name);
     return tp_guard_add(c->sources, GUARD_TYPE, source, (PyObject *)Py_TYPE(o), 0) ? noted(c, o, source) : NULL;

@@ -52,7 +52,7 @@ def inductor(gm, example_inputs, **options):
 
     if any(node.op == "call_function" and node.target in acting() for node in gm.graph.nodes):
         return gm.forward           # a plan runs under one grad mode, and without autocast
-    traced = make_fx(gm, tracing_mode="fake", _allow_non_fake_inputs=True, pre_dispatch=True)(*example_inputs)
+    traced = make_fx(gm.forward, tracing_mode="fake", _allow_non_fake_inputs=True, pre_dispatch=True)(*example_inputs)
     return _C._FxPlan(traced.graph, traced, fixed=True)
 
 
@@ -65,7 +65,9 @@ def compile(gm, example_inputs, options=None):
 
 
 def list_options():
-    return []
+    from ..options import known
+
+    return known()
 
 
 def list_mode_options(mode=None, dynamic=None):
