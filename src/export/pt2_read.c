@@ -1,7 +1,8 @@
 /* pt2_read.c - model.json back into a graph and its signature.
  *
  * The file is untrusted: names must be known before they are used and given once, ops must exist and not touch files, the graph
- * must pass the verifier, and the signature must fit it. Names go into generated code, so they are names. Symbols get the names, ranges and hints of the file in an environment of their own. */
+ * must pass the verifier, and the signature must fit it. Names go into generated code: they are identifiers. Symbols get the
+ * names, ranges and hints of the file in an environment of their own. */
 #include <stdio.h>
 #include <string.h>
 
@@ -301,14 +302,15 @@ static bool find_target(const char *text, tp_target *out)
     static const char ops[] = "torch.ops.";
     char part[3][128];
     if (text && strncmp(text, ops, sizeof ops - 1) == 0) {
-        int length = 0, parts = sscanf(text + sizeof ops - 1, "%127[^.].%127[^.]%n.%127[^.]%n", part[0], part[1], &length, part[2], &length);
-        if (parts < 2 || text[sizeof ops - 1 + (size_t)length])
+        const char *path = text + sizeof ops - 1;
+        int length = 0, parts = sscanf(path, "%127[^.].%127[^.]%n.%127[^.]%n", part[0], part[1], &length, part[2], &length);
+        if (parts < 2 || path[length])
             return tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: %.80s is not implemented", text);
         const tp_op *op = tp_op_find(part[0], part[1], parts == 2 || strcmp(part[2], "default") == 0 ? "" : part[2]);
         *out = tp_target_op(op);
         if (op && op->flags & TP_OP_FILE)
-            return tp_fail(TP_ERR_RUNTIME, "pt2: the program would open a file by torch.ops.%.80s", text + sizeof ops - 1);
-        return (op && (parts == 3) == !op->rare->graphs) || tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: the op %.80s is not implemented", text + sizeof ops - 1);
+            return tp_fail(TP_ERR_RUNTIME, "pt2: the program would open a file by torch.ops.%.80s", path);
+        return (op && (parts == 3) == !op->rare->graphs) || tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: the op %.80s is not implemented", path);
     }
     const char *dot = text ? strrchr(text, '.') : NULL;
     if (dot && dot - text < 128) {

@@ -173,7 +173,8 @@ static bool fits(operand of, tp_sym x, tp_sym_type first)
 }
 
 /* ---- writing ---- */
-enum { DEEPEST = 200 };
+/* Sizes of models have a dozen operands; sums and products of thousands take minutes to bring into order. */
+enum { DEEPEST = 200, MOST_OPERANDS = 512, EXTREME = 7 };
 
 static bool put_leaf(tp_sym x, tp_text *out)
 {
@@ -233,7 +234,7 @@ bool tp_pt2_print(tp_sym x, tp_text *out)
 typedef struct reading {
     tp_shape_env *env;
     const char *at;
-    int depth;
+    int depth, count;           /* of calls around this one; of all operands so far */
 } reading;
 
 static tp_sym read_expression(reading *r);
@@ -315,7 +316,9 @@ static tp_sym apply(reading *r, size_t i)
     if (functions[i].one)
         return take(r, ')') ? functions[i].one(x) : fail_at(r);
     int count = 1;
+    bool extreme = functions[i].two == max || functions[i].two == min;      /* each is compared with each */
     for (; take(r, ','); count++) {
+        r->count += extreme ? EXTREME : 0;
         tp_sym y = read_expression(r);
         if (tp_sym_is_failed(y))
             return y;
@@ -345,6 +348,10 @@ static tp_sym read_expression(reading *r)
     size_t length = (size_t)(r->at - name);
     if (!length || r->depth >= DEEPEST)
         return fail_at(r);
+    if (++r->count > MOST_OPERANDS) {
+        (void)tp_fail(TP_ERR_RUNTIME, "pt2: an expression of sizes has more than %d operands", MOST_OPERANDS);
+        return TP_SYM_FAILED;
+    }
     if (length == 4 && strncmp(name, "true", 4) == 0)
         return TP_SYM_TRUE;
     if (length == 5 && strncmp(name, "false", 5) == 0)

@@ -161,7 +161,7 @@ TP_TEST(bad_expressions_are_refused)
 {
     static const char *const rows[] = { "", "Symbol(", "Symbol('')", "Integer(x)", "Add(Integer(1)", "Foo(Integer(1))",
                                         "Integer(1) Integer(2)", "FloorDiv(Integer(1), Integer(0))", "And(Integer(1), Integer(2))",
-                                        "Pow(Integer(2), Symbol('s0'))" };
+                                        "Pow(Integer(2), Symbol('s0'))", "Symbol('s 0')", "Symbol('1s')", "Symbol('None')", "Symbol('s=f()')" };
     tp_shape_env *env = tp_shape_env_new(NULL, NULL);
     TP_NEED(env);
     for (size_t i = 0; i < TP_COUNT(rows); i++) {

@@ -125,8 +125,8 @@ static bool read_warned(const tp_zip *z, const tp_zip_entry *e, void *out)
     if (!tp_zip_read_sum(z, e, out, &sum))
         return face_raise();
     return sum == e->crc || !tp_zip_has_sums(z) ||
-           PyErr_WarnFormat(PyExc_UserWarning, 1, "the record %s is damaged: its CRC-32 is %08x, the file says %08x", e->name, (unsigned)sum,
-                            (unsigned)e->crc) == 0;
+           PyErr_WarnFormat(PyExc_UserWarning, 1, "the record %s is damaged: its CRC-32 is %08x, the file says %08x", e->name,
+                            (unsigned)sum, (unsigned)e->crc) == 0;
 }
 
 static PyObject *reader_get_record(PyObject *self, PyObject *name)

@@ -148,6 +148,16 @@ def test_expressions_of_sizes_are_no_code(good, tmp_path, payload):
     refused(with_model(good, change), marker, (RuntimeError, NotImplementedError))
 
 
+@pytest.mark.parametrize("function", ["Add", "Max", "Mul", "Min"])
+def test_expressions_of_sizes_end(good, function):
+    """They are brought into order, which takes long for thousands."""
+    def change(model):
+        size = next(s for meta in graph_of(model)["tensor_values"].values() for s in meta["sizes"] if "as_expr" in s)
+        size["as_expr"]["expr_str"] = f"{function}({', '.join(f'Symbol({chr(39)}a{i}{chr(39)})' for i in range(20000))})"
+    with pytest.raises(RuntimeError, match="more than 512 operands"):
+        load(io.BytesIO(with_model(good, change)))
+
+
 def test_names_of_ranges_are_names(good, tmp_path):
     marker = tmp_path / "ran"
 
