@@ -60,6 +60,8 @@ static PyObject *set_flags(PyObject *module, PyObject *args)
     tp_dtype d;
     if (!PyArg_ParseTuple(args, "pOp", &enabled, &dtype, &cache) || !face_dtype_read(dtype, &d))
         return NULL;
+    if (enabled && tp_self.tracer[0])               /* that tracer stands above this layer: its graph would be without the casts */
+        return PyErr_Format(PyExc_NotImplementedError, "autocast in code that is traced above autograd (torch.export, make_fx with pre_dispatch=True)");
     tp_autocast_state *s = region(true);
     if (!s)
         return NULL;

@@ -17,6 +17,7 @@ from ..utils import _pytree as pytree
 from ..utils._sympy.numbers import int_oo
 from ..utils._sympy.value_ranges import Expression, ValueRanges
 from . import dynamic_shapes as shapes
+from ._state import everything_kept
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, _flat_inputs
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymBoolArgument,
                               SymFloatArgument, SymIntArgument, TensorArgument)
@@ -336,8 +337,9 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
     _exporting.append(mod)
     mode.shape_env._keep_decided(True)
     try:
-        graph, constants, out_spec, written = _C._export_trace(run, inputs, [row[4] for row in state] + names, _functional, pre_dispatch,
-                                                               None, stack, True, len(state) if pre_dispatch else -1)
+        with everything_kept(mod):
+            graph, constants, out_spec, written = _C._export_trace(run, inputs, [row[4] for row in state] + names, _functional, pre_dispatch,
+                                                                   None, stack, True, len(state) if pre_dispatch else -1)
     except GuardOnDataDependentSymNode as error:
         if not strict:
             raise
