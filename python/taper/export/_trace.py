@@ -7,11 +7,12 @@ import operator
 import re
 
 from .. import _C
-from .._dynamo.exc import UserError, UserErrorType
+from .._dynamo.exc import Unsupported, UserError, UserErrorType
 from .._subclasses.fake_tensor import FakeTensorMode
 from ..fx import GraphModule
 from ..fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode, ShapeEnv
 from ..nn import Module
+from ..nn.modules.rnn import RNNBase
 from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from ..utils import _pytree as pytree
 from ..utils._sympy.numbers import int_oo
@@ -312,6 +313,10 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
     """Traces the module; both values of `strict` go through the same tracer."""
     kwargs = {} if kwargs is None else kwargs
     _check_call(mod, args, kwargs)
+    if preserve_module_call_signature:
+        raise NotImplementedError("export(preserve_module_call_signature=...) is not implemented in Taper yet")
+    if strict and not DEFAULT_EXPORT_DYNAMO_CONFIG.allow_rnn and any(isinstance(m, RNNBase) for m in mod.modules()):
+        raise Unsupported("TorchDynamo purposely graph breaks on RNN, GRU, LSTMs")
     if _allow_complex_guards_as_runtime_asserts:
         raise NotImplementedError("export with guards as run-time assertions is not implemented in Taper yet")
     leaves, in_spec = pytree.tree_flatten((args, kwargs))
@@ -392,7 +397,8 @@ def _aliases_of(mod):
 
 def _export_for_training(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserve_module_call_signature=()):
     """The graph as it was called: writes stay writes."""
-    return _export(mod, args, kwargs, dynamic_shapes, strict=strict, pre_dispatch=True, _functional=False)
+    return _export(mod, args, kwargs, dynamic_shapes, strict=strict, pre_dispatch=True, _functional=False,
+                   preserve_module_call_signature=preserve_module_call_signature)
 
 
 def _export_to_torch_ir(f, args, kwargs=None, constraints=None, *, preserve_module_call_signature=(), disable_constraint_solver=False,
