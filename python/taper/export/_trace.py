@@ -74,16 +74,19 @@ def _argument_names(mod, args, kwargs):
 
 
 def _user_names(mod, args, kwargs, taken):
-    """The names of the leaves of (args, kwargs), and what messages and sources call them."""
+    """The names of the leaves of (args, kwargs), what messages and sources call them, and inputs that would have the same name, or None."""
     positional, keyword = _argument_names(mod, args, kwargs)
-    names, paths, sources = [], [], []
+    names, paths, sources, wishes = [], [], [], {}
     for path, _ in pytree.tree_flatten_with_path((args, kwargs))[0]:
         first, second, rest = path[0].idx, path[1], path[2:]
         argument = positional[second.idx] if first == 0 else second.key
-        names.append(_free_name("_".join([_identifier(argument)] + [_key_text(key) for key in rest]), taken))
+        wish = "_".join([_identifier(argument)] + [_key_text(key) for key in rest])
+        wishes.setdefault(wish, []).append(f"L[{argument!r}]{pytree.keystr(rest)}")
+        names.append(_free_name(wish, taken))
         paths.append(f"*args[{second.idx}]{pytree.keystr(rest)}" if first == 0 else f"{second.key!r}{pytree.keystr(rest)}")
         sources.append(f"L[{argument!r}]{pytree.keystr(rest)}")
-    return names, paths, sources, positional + keyword
+    alike = next((" and ".join(several) for several in wishes.values() if len(several) > 1), None)
+    return names, paths, sources, positional + keyword, alike
 
 
 # ---- state ----
@@ -207,6 +210,9 @@ def _fake_inputs(mod, args, kwargs, leaves, sources, dynamic_shapes, strict):
     for at, i, dim, hint, source in later:
         at[i] = symbols._derived_size(_defined(symbols, dim), hint, source)
     fakes = [_fake(mode, leaf, size) if size is not None else leaf for leaf, size in zip(leaves, sizes)]
+    for fake, source in zip(fakes, sources):
+        for i, stride in enumerate(fake.stride() if isinstance(fake, _C.Tensor) and fake.layout is _C.strided else ()):
+            env._name_source(stride, f"{source}.stride()[{i}]")
     return mode, fakes, symbols
 
 
@@ -321,7 +327,7 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
         raise NotImplementedError("export with guards as run-time assertions is not implemented in Taper yet")
     leaves, in_spec = pytree.tree_flatten((args, kwargs))
     taken = set()
-    names, paths, sources, forward_names = _user_names(mod, args, kwargs, taken)
+    names, paths, sources, forward_names, alike = _user_names(mod, args, kwargs, taken)
     state = _state_of(mod, taken)
     mode, fakes, symbols = _fake_inputs(mod, args, kwargs, leaves, sources, dynamic_shapes, strict)
     aliases, stack = _attributes_of(mod), []
@@ -370,6 +376,8 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
                      else (OutputKind.USER_INPUT_MUTATION, names[i - len(state)]))
     signature = ExportGraphSignature(_input_specs(graph, rows, leaves), _output_specs(graph, kinds))
     guards = _C._export_guards(graph, signature._capsule(), mode.shape_env, asked)
+    if guards and alike is not None:
+        raise NotImplementedError(f"export of a program whose inputs {alike} have one name, and that branches on sizes, is not implemented in Taper yet")
     module = GraphModule({}, graph)
     if strict:
         module.meta["input_shape_constraints"] = [{"name": name, "dim": i, "size": str(size)} for name, fake in zip(names, fakes)
