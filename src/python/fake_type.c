@@ -166,6 +166,20 @@ static PyObject *env_refuse_guards(PyObject *self, PyObject *refused)
     Py_RETURN_NONE;
 }
 
+/* _name_source(symbol, source): what a symbol without a source is. */
+static PyObject *env_name_source(PyObject *self, PyObject *args)
+{
+    PyObject *symbol;
+    const char *source;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "Os", &symbol, &source))
+        return NULL;
+    tp_sym x = face_is_sym(symbol) ? (tp_sym){ face_sym_value(symbol).sym } : tp_sym_int(0);
+    if (tp_sym_is_symbol(x) && !tp_symbol_of(x)->source && !tp_symbol_add_source(x, source))
+        return face_raise();
+    Py_RETURN_NONE;
+}
+
 static PyObject *env_keep_decided(PyObject *self, PyObject *kept)
 {
     tp_shape_env_keep_decided(env_in(self), kept == Py_True);
@@ -305,6 +319,7 @@ static PyMethodDef env_methods[] = {
     { "_symbol", env_symbol, METH_VARARGS, NULL },
     { "_integer", env_integer, METH_VARARGS, NULL },
     { "_refuse_guards", env_refuse_guards, METH_O, NULL },
+    { "_name_source", env_name_source, METH_VARARGS, NULL },
     { "_keep_decided", env_keep_decided, METH_O, NULL },
     { "_name_data", env_name_data, METH_VARARGS, NULL },
     { "_set_hint", env_set_hint, METH_VARARGS, NULL },

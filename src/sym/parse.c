@@ -401,6 +401,16 @@ static tp_sym divided(parser *p, tp_sym x, tp_sym y)
     return tp_sym_float(p->env, (double)tp_sym_as_int(x) / (double)tp_sym_as_int(y));
 }
 
+/* Python's // and % of floats, written out. */
+static tp_sym of_floats(parser *p, int op, tp_sym x, tp_sym y)
+{
+    x = tp_sym_to_float_in(p->env, x);
+    y = tp_sym_to_float_in(p->env, y);
+    tp_sym whole_part = tp_sym_floor(tp_sym_truediv(x, y));
+    whole_part = tp_sym_is_failed(whole_part) ? whole_part : tp_sym_to_float_in(p->env, whole_part);
+    return op == 'f' || tp_sym_is_failed(whole_part) ? whole_part : tp_sym_sub(x, tp_sym_mul(whole_part, y));
+}
+
 static tp_sym product(parser *p)
 {
     tp_sym x = unary(p);
@@ -409,7 +419,13 @@ static tp_sym product(parser *p)
         if (!op)
             return x;
         tp_sym y = unary(p);
-        if (!typed(p, x, false) || !typed(p, y, false) || ((op == 'f' || op == '%') && (!whole(p, x) || !whole(p, y))))
+        if (!typed(p, x, false) || !typed(p, y, false))
+            return TP_SYM_FAILED;
+        if ((op == 'f' || op == '%') && p->find && (tp_sym_type_of(x) == TP_SYM_FLOAT || tp_sym_type_of(y) == TP_SYM_FLOAT)) {
+            x = of_floats(p, op, x, y);
+            continue;
+        }
+        if ((op == 'f' || op == '%') && (!whole(p, x) || !whole(p, y)))
             return TP_SYM_FAILED;
         x = op == '*' ? tp_sym_mul(x, y) : op == 'f' ? tp_sym_floordiv(x, y) : op == '%' ? tp_sym_mod(x, y)
                                                                                          : divided(p, x, y);

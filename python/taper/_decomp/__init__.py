@@ -1,4 +1,6 @@
 """Tables of decompositions: OpOverload -> function. An op's own entry (its `decomp`) serves where Python registered nothing."""
+import warnings
+
 from .. import _C
 from .._ops import OpOverload, OpOverloadPacket
 
@@ -38,15 +40,29 @@ def _own(overload):
     return overload.decompose if overload._has_decomposition else None
 
 
+_missed = set()             # what was said to have no decomposition: once
+
+
+def say_missing(ops, what):
+    """Warns, once of each, that there is no decomposition of these ops."""
+    missing = [str(op) for op in ops if str(op) not in _missed]
+    _missed.update(missing)
+    if missing:
+        warnings.warn(f"Taper has no decomposition of {', '.join(missing)} yet: {what}", stacklevel=3)
+
+
 def get_decompositions(aten_ops, type="post_autograd"):
-    """The table of these ops, by registration or from their entries; ops without either are left out."""
+    """The table of these ops, by registration or from their entries; ops without either are left out, with a warning."""
     table = global_decomposition_table[type]
-    found = {}
+    found, missing = {}, []
     for op in aten_ops:
-        for overload in _overloads(op):
-            function = table.get(overload) or _own(overload)
-            if function is not None:
-                found[overload] = function
+        functions = {overload: table.get(overload) or _own(overload) for overload in _overloads(op)}
+        found.update((overload, function) for overload, function in functions.items() if function is not None)
+        # Of a packet only the overload that gives new tensors from tensors as they are is asked for by all who ask.
+        first = next(iter(functions), None)
+        if first is not None and functions[first] is None:
+            missing.append(first)
+    say_missing(missing, "get_decompositions leaves it out")
     return found
 
 

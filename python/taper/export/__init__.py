@@ -14,7 +14,8 @@ __all__ = [
 
 
 def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=True, preserve_module_call_signature=()):
-    """The whole forward of a module, called with these inputs, as one graph of ATen ops without writes."""
+    """The whole forward of a module, called with these inputs, as one graph of ATen ops without writes. Both values of `strict` mean the
+    same tracer, which runs forward with stand-ins for tensors."""
     from ._trace import _export
     return _export(mod, args, kwargs, dynamic_shapes, strict=strict, preserve_module_call_signature=preserve_module_call_signature,
                    pre_dispatch=True)
@@ -23,7 +24,7 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=True, preserve
 def export_for_training(mod, args, kwargs=None, *, dynamic_shapes=None, strict=True, preserve_module_call_signature=()):
     """The same with in-place operations as they were called."""
     from ._trace import _export_for_training
-    return _export_for_training(mod, args, kwargs, dynamic_shapes, strict=strict)
+    return _export_for_training(mod, args, kwargs, dynamic_shapes, strict=strict, preserve_module_call_signature=preserve_module_call_signature)
 
 
 def unflatten(module, flat_args_adapter=None):
@@ -38,11 +39,16 @@ def register_dataclass(cls, *, serialized_type_name=None):
 
 def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
     """Writes a program to a .pt2 file, a path or an open file."""
+    if opset_version is not None or pickle_protocol != 2:
+        raise NotImplementedError(f"export.save({'opset_version' if opset_version is not None else 'pickle_protocol'}=...) is not implemented in "
+                                  "Taper yet")
     from ._pt2 import save
     return save(ep, f, extra_files)
 
 
 def load(f, *, extra_files=None, expected_opset_version=None):
     """Reads a program that was saved, here or by PyTorch."""
+    if expected_opset_version is not None:
+        raise NotImplementedError("export.load(expected_opset_version=...) is not implemented in Taper yet")
     from ._pt2 import load
     return load(f, extra_files)

@@ -7,16 +7,18 @@ import operator
 import re
 
 from .. import _C
-from .._dynamo.exc import UserError, UserErrorType
+from .._dynamo.exc import Unsupported, UserError, UserErrorType
 from .._subclasses.fake_tensor import FakeTensorMode
 from ..fx import GraphModule
 from ..fx.experimental.symbolic_shapes import ConstraintViolationError, GuardOnDataDependentSymNode, ShapeEnv
 from ..nn import Module
+from ..nn.modules.rnn import RNNBase
 from ..nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from ..utils import _pytree as pytree
 from ..utils._sympy.numbers import int_oo
 from ..utils._sympy.value_ranges import Expression, ValueRanges
 from . import dynamic_shapes as shapes
+from ._state import everything_kept
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature, _flat_inputs
 from .graph_signature import (ConstantArgument, ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymBoolArgument,
                               SymFloatArgument, SymIntArgument, TensorArgument)
@@ -72,16 +74,19 @@ def _argument_names(mod, args, kwargs):
 
 
 def _user_names(mod, args, kwargs, taken):
-    """The names of the leaves of (args, kwargs), and what messages and sources call them."""
+    """The names of the leaves of (args, kwargs), what messages and sources call them, and inputs that would have the same name, or None."""
     positional, keyword = _argument_names(mod, args, kwargs)
-    names, paths, sources = [], [], []
+    names, paths, sources, wishes = [], [], [], {}
     for path, _ in pytree.tree_flatten_with_path((args, kwargs))[0]:
         first, second, rest = path[0].idx, path[1], path[2:]
         argument = positional[second.idx] if first == 0 else second.key
-        names.append(_free_name("_".join([_identifier(argument)] + [_key_text(key) for key in rest]), taken))
+        wish = "_".join([_identifier(argument)] + [_key_text(key) for key in rest])
+        wishes.setdefault(wish, []).append(f"L[{argument!r}]{pytree.keystr(rest)}")
+        names.append(_free_name(wish, taken))
         paths.append(f"*args[{second.idx}]{pytree.keystr(rest)}" if first == 0 else f"{second.key!r}{pytree.keystr(rest)}")
         sources.append(f"L[{argument!r}]{pytree.keystr(rest)}")
-    return names, paths, sources, positional + keyword
+    alike = next((" and ".join(several) for several in wishes.values() if len(several) > 1), None)
+    return names, paths, sources, positional + keyword, alike
 
 
 # ---- state ----
@@ -205,6 +210,9 @@ def _fake_inputs(mod, args, kwargs, leaves, sources, dynamic_shapes, strict):
     for at, i, dim, hint, source in later:
         at[i] = symbols._derived_size(_defined(symbols, dim), hint, source)
     fakes = [_fake(mode, leaf, size) if size is not None else leaf for leaf, size in zip(leaves, sizes)]
+    for fake, source in zip(fakes, sources):
+        for i, stride in enumerate(fake.stride() if isinstance(fake, _C.Tensor) and fake.layout is _C.strided else ()):
+            env._name_source(stride, f"{source}.stride()[{i}]")
     return mode, fakes, symbols
 
 
@@ -311,11 +319,15 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
     """Traces the module; both values of `strict` go through the same tracer."""
     kwargs = {} if kwargs is None else kwargs
     _check_call(mod, args, kwargs)
+    if preserve_module_call_signature:
+        raise NotImplementedError("export(preserve_module_call_signature=...) is not implemented in Taper yet")
+    if strict and not DEFAULT_EXPORT_DYNAMO_CONFIG.allow_rnn and any(isinstance(m, RNNBase) for m in mod.modules()):
+        raise Unsupported("TorchDynamo purposely graph breaks on RNN, GRU, LSTMs")
     if _allow_complex_guards_as_runtime_asserts:
         raise NotImplementedError("export with guards as run-time assertions is not implemented in Taper yet")
     leaves, in_spec = pytree.tree_flatten((args, kwargs))
     taken = set()
-    names, paths, sources, forward_names = _user_names(mod, args, kwargs, taken)
+    names, paths, sources, forward_names, alike = _user_names(mod, args, kwargs, taken)
     state = _state_of(mod, taken)
     mode, fakes, symbols = _fake_inputs(mod, args, kwargs, leaves, sources, dynamic_shapes, strict)
     aliases, stack = _attributes_of(mod), []
@@ -336,8 +348,9 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
     _exporting.append(mod)
     mode.shape_env._keep_decided(True)
     try:
-        graph, constants, out_spec, written = _C._export_trace(run, inputs, [row[4] for row in state] + names, _functional, pre_dispatch,
-                                                               None, stack, True, len(state) if pre_dispatch else -1)
+        with everything_kept(mod):
+            graph, constants, out_spec, written = _C._export_trace(run, inputs, [row[4] for row in state] + names, _functional, pre_dispatch,
+                                                                   None, stack, True, len(state) if pre_dispatch else -1)
     except GuardOnDataDependentSymNode as error:
         if not strict:
             raise
@@ -363,6 +376,8 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
                      else (OutputKind.USER_INPUT_MUTATION, names[i - len(state)]))
     signature = ExportGraphSignature(_input_specs(graph, rows, leaves), _output_specs(graph, kinds))
     guards = _C._export_guards(graph, signature._capsule(), mode.shape_env, asked)
+    if guards and alike is not None:
+        raise NotImplementedError(f"export of a program whose inputs {alike} have one name, and that branches on sizes, is not implemented in Taper yet")
     module = GraphModule({}, graph)
     if strict:
         module.meta["input_shape_constraints"] = [{"name": name, "dim": i, "size": str(size)} for name, fake in zip(names, fakes)
@@ -390,7 +405,8 @@ def _aliases_of(mod):
 
 def _export_for_training(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserve_module_call_signature=()):
     """The graph as it was called: writes stay writes."""
-    return _export(mod, args, kwargs, dynamic_shapes, strict=strict, pre_dispatch=True, _functional=False)
+    return _export(mod, args, kwargs, dynamic_shapes, strict=strict, pre_dispatch=True, _functional=False,
+                   preserve_module_call_signature=preserve_module_call_signature)
 
 
 def _export_to_torch_ir(f, args, kwargs=None, constraints=None, *, preserve_module_call_signature=(), disable_constraint_solver=False,

@@ -1,5 +1,7 @@
 """What export gives: a graph without writes, what its inputs and outputs are, the state it belongs to."""
 import dataclasses
+import warnings
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Optional
 
 from .. import _C
@@ -192,10 +194,17 @@ class ExportedProgram:
         """A new program whose graph is below autograd: composites are opened, then the table is applied."""
         from . import _trace
         table = default_decompositions() if decomp_table is None else decomp_table
+        if not isinstance(table, Mapping):
+            raise TypeError(f"run_decompositions() takes a dict of ops and functions, got {type(table).__name__}")
         if any(n.target is not None and n.op == "call_function" and getattr(getattr(n.target, "_schema", None), "is_mutable", False)
                for n in self.graph.nodes):
+            if decomp_table or _preserve_ops:
+                warnings.warn("run_decompositions() of a program that writes in place only lowers it: the table and _preserve_ops take effect "
+                              "when it is called on the result", stacklevel=2)
             table = {}      # from training IR this only lowers, whatever the table
         graph, signature, guards = _trace._retrace(self, _trace_table(table), _preserve_ops)
+        if decomp_table is None and table:
+            _say_left(graph, table)
         return ExportedProgram(GraphModule({}, graph), graph, signature, self._state_dict, self._range_constraints, self._module_call_graph,
                                self._example_inputs, self._constants, _dialect="ATEN", _aliases=self._aliases, _shape_env=self._shape_env, _guards_code=guards)
 
@@ -204,6 +213,14 @@ class ExportedProgram:
         module = self._graph_module.print_readable(print_output=False).replace("\n", "\n    ")
         signature = str(self._graph_signature).replace("\n", "\n    ")
         return f"ExportedProgram:\n    {module}\nGraph signature: {signature}\nRange constraints: {self._range_constraints}\n"
+
+
+def _say_left(graph, table):
+    """Names, once, the ops in the graph that are not core and that nothing opens."""
+    from .._decomp import say_missing
+    CORE = 1
+    ops = dict.fromkeys(n.target for n in graph.nodes if isinstance(n.target, _C._OpOverloadBase) and n.target.namespace == "aten")
+    say_missing([op for op in ops if not op._flags & CORE and op not in table], "run_decompositions leaves it in the graph")
 
 
 def _trace_table(table):
