@@ -89,7 +89,8 @@ static PyObject *call_tree(capture *c, PyObject *function, PyObject *args, PyObj
     capture_words *w = capture_the_words();
     Py_ssize_t count = PyTuple_GET_SIZE(args);
     int32_t held = tp_source_in(c->sources, SOURCE_HELD, NO_SOURCE, 0, w->tree_classes);
-    if (!trees_are_known(w->tree_classes))
+    const record *r = capture_record(c, w->tree_classes);
+    if ((r && r->written) || !trees_are_known(w->tree_classes))
         return capture_unsupported("a function over trees, where the program has registered a class of its own");
     if (held < 0 || !tp_guard_add(c->sources, GUARD_LENGTH, held, NULL, PyDict_GET_SIZE(w->tree_classes)))
         return NULL;
