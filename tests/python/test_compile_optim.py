@@ -170,7 +170,53 @@ def hooked(model, optimiser, x, y, compile):
     return train
 
 
-WAYS = [step_compiled, all_compiled, step_inside, clipped, with_closure, scheduled, scaled, by_hand, hooked]
+def schedules_compiled(model, optimiser, x, y, compile):
+    made = torch.optim.lr_scheduler
+    schedulers = [made.StepLR(optimiser, 1, 0.5), made.CosineAnnealingLR(optimiser, 5), made.LambdaLR(optimiser, lambda n: 0.9 ** n)]
+    steps = [compile(s.step) for s in schedulers]
+
+    def train():
+        optimiser.zero_grad()
+        loss_of(model, x, y).backward()
+        optimiser.step()
+        return [step() for step in steps], [s.state_dict().get("last_epoch") for s in schedulers], [g["lr"] for g in optimiser.param_groups]
+
+    return train
+
+
+def averaged(model, optimiser, x, y, compile):
+    kept = torch.optim.swa_utils.AveragedModel(model)
+    update = compile(lambda: kept.update_parameters(model))
+
+    def train():
+        optimiser.zero_grad()
+        loss_of(model, x, y).backward()
+        optimiser.step()
+        update()
+        return [list(kept.parameters()), kept.n_averaged]
+
+    return train
+
+
+def state_moved(model, optimiser, x, y, compile):
+    other, second, _, _ = start(type(optimiser).__name__)
+
+    @compile
+    def move():
+        second.load_state_dict(optimiser.state_dict())
+        other.load_state_dict(model.state_dict())
+
+    def train():
+        optimiser.zero_grad()
+        loss_of(model, x, y).backward()
+        optimiser.step()
+        move()
+        return everything(other, second)
+
+    return train
+
+
+WAYS = [step_compiled, all_compiled, step_inside, clipped, with_closure, scheduled, scaled, by_hand, hooked, schedules_compiled, averaged, state_moved]
 
 
 def steps(way, name, compile, **options):
@@ -218,6 +264,26 @@ def test_fullgraph_refuses_before_anything_is_done(way):
     with pytest.raises(dynamo.exc.Unsupported):
         train()
     assert everything(model, optimiser) == before
+
+
+@pytest.mark.parametrize("items", [lambda groups: zip(groups, groups), lambda groups: enumerate(groups), lambda groups: zip(range(2), groups),
+                                   lambda groups: zip(reversed(groups), groups), lambda groups: [(None, g) for g in map(lambda g: g, groups)]],
+                         ids=["zip", "enumerate", "range", "reversed", "map"])
+def test_groups_that_c_code_hands_on_are_written(items):
+    def run(compile):
+        groups = [{"lr": 1.0, "params": [x]}, {"lr": 2.0, "params": []}]
+
+        @compile
+        def step():
+            for _, group in items(groups):
+                group["lr"] *= 0.5
+                group["params"].append(3)
+            return groups[0]["lr"]
+
+        return [(step(), [(g["lr"], g["params"][-1]) for g in groups]) for _ in range(3)]
+
+    x = torch.ones(2)
+    assert run(torch.compile) == run(lambda f: f)
 
 
 def test_the_refusal_names_what_it_met():

@@ -93,7 +93,6 @@ def tell():
     _C._capture._configure({
         **_lists(),
         "tree_classes": _C._pytree_nodes,
-        "tree_classes_known": len(_C._pytree_nodes),
         "switches": backends._Switches,
         "over_limit": exc.FailOnRecompileLimitHit,
         "needs_data": (DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException, UnsupportedOperatorException),

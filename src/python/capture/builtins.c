@@ -130,8 +130,11 @@ static PyObject *run_reduce(capture *c, PyObject *args, PyObject *kwargs)
 /* ---- C code that gets iterables and functions ---- */
 
 /* Arguments as C code may have them: something to iterate is an iterator, a function of the program's a callable of ours. */
-static PyObject *for_c(capture *c, PyObject *o)
+static PyObject *for_c(capture *c, PyObject *o, bool hands_on)
 {
+    /* zip and its like give the items to captured code again: those stay the objects they are, which may be written. */
+    if (hands_on && (PyList_Check(o) || PyTuple_Check(o) || PyDict_Check(o)))
+        return capture_shadow(c, o, false);
     if (PyFunction_Check(o) || PyMethod_Check(o))
         return capture_callable(c, o);
     if (capture_method(o, "__iter__") || face_is_tensor(o))
@@ -142,9 +145,10 @@ static PyObject *for_c(capture *c, PyObject *o)
 static PyObject *real_call(capture *c, PyObject *callable, PyObject *args, PyObject *kwargs)
 {
     PyObject *own = PyTuple_New(PyTuple_GET_SIZE(args)), *named = kwargs ? PyDict_New() : NULL, *key, *value, *result = NULL;
+    bool hands_on = PyType_Check(callable) && ((PyTypeObject *)callable)->tp_iternext;
     bool ok = own && (!kwargs || named), makes_dict = PyType_Check(callable) && PyType_IsSubtype((PyTypeObject *)callable, &PyDict_Type);
     for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(args); i++) {
-        PyObject *item = for_c(c, PyTuple_GET_ITEM(args, i));
+        PyObject *item = for_c(c, PyTuple_GET_ITEM(args, i), hands_on);
         if ((ok = item))
             PyTuple_SET_ITEM(own, i, item);
     }

@@ -79,8 +79,7 @@ typedef struct capture_words {
     PyObject *pure, *asked, *acting;        /* sets of callables that meet global state, as state_calls.c says */
     PyObject *affirmed;             /* set: functions that ask whether code is being captured */
     PyObject *trees;                /* set: functions over nested containers, as the registered classes say; */
-    PyObject *tree_classes;         /* dict: those classes, and how many of them are the package's own */
-    PyObject *tree_classes_known;
+    PyObject *tree_classes;         /* dict: those classes */
     PyObject *switches;             /* class: what a module of the package keeps its settings in */
     PyObject *operators;            /* tuple: operator functions by tp_operator */
     PyObject *comparisons;          /* tuple: by Py_LT … */

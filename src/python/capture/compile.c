@@ -332,11 +332,13 @@ static PyObject *call_new(compiled *f, PyCodeObject *code, code_entries *all, co
         all->plain |= unsupported;              /* another call may go another way, but will seldom be worth the search */
         return call_plainly(f, code, slot);
     }
-    bool added = entry_add(all, e);
+    PyObject *reason = NULL, *result = run_cached(f, all, call, &reason);      /* another thread may have been as far meanwhile */
+    Py_CLEAR(reason);
+    bool made = !result && !PyErr_Occurred(), added = !made || entry_add(all, e);
     entry_unref(e);
-    if (!added)
-        return NULL;
-    PyObject *reason = NULL, *result = run_cached(f, all, call, &reason);
+    if (!added || !made)
+        return result;
+    result = run_cached(f, all, call, &reason);
     Py_XDECREF(reason);
     if (!result && !PyErr_Occurred())           /* capturing changed what it looked at: what is sure is the program itself */
         return call_plainly(f, code, slot);
@@ -507,9 +509,8 @@ static PyObject *configure(PyObject *module, PyObject *words)
 {
     static const struct { const char *name; size_t at; } rows[] = {
 #define ROW(field) { #field, offsetof(capture_words, field) }
-        ROW(unsupported), ROW(failed), ROW(recompiled), ROW(over_limit), ROW(needs_data), ROW(module), ROW(opened), ROW(recorded), ROW(contexts), ROW(breaks),
-        ROW(pure), ROW(asked), ROW(acting), ROW(affirmed), ROW(switches), ROW(trees), ROW(tree_classes),
-        ROW(tree_classes_known), ROW(operators), ROW(comparisons),
+        ROW(unsupported), ROW(failed), ROW(recompiled), ROW(over_limit), ROW(needs_data), ROW(module), ROW(opened), ROW(recorded), ROW(contexts),
+        ROW(breaks), ROW(pure), ROW(asked), ROW(acting), ROW(affirmed), ROW(switches), ROW(trees), ROW(tree_classes), ROW(operators), ROW(comparisons),
         ROW(getitem), ROW(setitem), ROW(neg), ROW(pos), ROW(invert), ROW(getattr), ROW(set_grad_enabled), ROW(partial), ROW(compile_graph),
 #undef ROW
     };

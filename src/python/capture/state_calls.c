@@ -62,16 +62,37 @@ PyObject *capture_ask(capture *c, PyObject *callable, PyObject *args, PyObject *
     return answer;
 }
 
+/* Are the registered classes Python's and the package's? */
+static bool trees_are_known(PyObject *classes)
+{
+    static const char *const modules[] = { "builtins", "collections" };
+    PyObject *class, *definition;
+    Py_ssize_t at = 0;
+    bool known = true;
+    while (known && PyDict_Next(classes, &at, &class, &definition)) {
+        PyObject *module = PyObject_GetAttrString(class, "__module__");
+        const char *name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : "";
+        size_t length = strlen(face.package);
+        known = !strncmp(name, face.package, length) && (!name[length] || name[length] == '.');
+        for (size_t i = 0; !known && i < TP_COUNT(modules); i++)
+            known = !strcmp(name, modules[i]);
+        Py_XDECREF(module);
+    }
+    PyErr_Clear();
+    return known;
+}
+
 /* Functions over trees are the package's; those they are given go back into the capture. The classes a tree may have are a
  * setting: with one of the program's own, whose functions would run here, the capture is given up. */
 static PyObject *call_tree(capture *c, PyObject *function, PyObject *args, PyObject *kwargs)
 {
     capture_words *w = capture_the_words();
-    Py_ssize_t known = PyLong_AsSsize_t(w->tree_classes_known), count = PyTuple_GET_SIZE(args);
+    Py_ssize_t count = PyTuple_GET_SIZE(args);
     int32_t held = tp_source_in(c->sources, SOURCE_HELD, NO_SOURCE, 0, w->tree_classes);
-    if (PyDict_GET_SIZE(w->tree_classes) != known)
+    const record *r = capture_record(c, w->tree_classes);
+    if ((r && r->written) || !trees_are_known(w->tree_classes))
         return capture_unsupported("a function over trees, where the program has registered a class of its own");
-    if (held < 0 || !tp_guard_add(c->sources, GUARD_LENGTH, held, NULL, known))
+    if (held < 0 || !tp_guard_add(c->sources, GUARD_LENGTH, held, NULL, PyDict_GET_SIZE(w->tree_classes)))
         return NULL;
     PyObject *all = PyTuple_New(count), *named = kwargs ? PyDict_New() : NULL, *result = NULL, *key, *value;
     bool ok = all && (!kwargs || named);

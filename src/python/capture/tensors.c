@@ -7,10 +7,24 @@
 #include "base/alloc.h"
 #include "python/capture/capture.h"
 
-/* Methods and functions that look at data. */
+/* Methods that look at data, or act on what is no data: hooks, memory, history. */
 static const char *const data_names[] = { "item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__", "__complex__",
-                                          "backward", "register_hook", "requires_grad_", "data_ptr", "untyped_storage", "storage",
-                                          "equal", "allclose", "is_nonzero", "nonzero", "unique", "masked_select", "set_", "resize_" };
+                                          "backward", "register_hook", "requires_grad_", "detach_", "data_ptr", "untyped_storage", "storage",
+                                          "equal", "allclose", "is_nonzero", "nonzero", "unique", "masked_select", "set_", "resize_",
+                                          "unique_consecutive", "register_post_accumulate_grad_hook", "retain_grad", "share_memory_", "pin_memory",
+                                          "apply_", "map_", "map2_", "__array__", "__dlpack__", "__reduce_ex__", "__setstate__", "_typed_storage" };
+
+/* What a tensor from outside has and its stand-in has not: a history, a base, writes made to it before. */
+static const char *const own_names[] = { "_version", "is_leaf", "_is_view", "is_inference", "retains_grad", "output_nr", "_cdata", "is_shared", "is_pinned" };
+
+static bool asks_itself(capture *c, const char *name, PyObject *tensor)
+{
+    const record *r = capture_record(c, tensor);
+    for (size_t i = 0; r && r->source != NO_SOURCE && i < TP_COUNT(own_names); i++)
+        if (!strcmp(name, own_names[i]))
+            return true;
+    return false;
+}
 
 static bool reads_data(const char *name)
 {
@@ -240,6 +254,8 @@ PyObject *capture_call_method(capture *c, const char *name, PyObject *args, PyOb
 {
     if (reads_data(name))
         return capture_unsupported("Tensor.%s: the capture has no data", name);
+    if (asks_itself(c, name, PyTuple_GET_ITEM(args, 0)))
+        return capture_unsupported("Tensor.%s of a tensor from outside", name);
     PyObject *own = kwargs && PyDict_GET_SIZE(kwargs) ? kwargs : NULL, *inside = all_inside(c, args, &own), *result = NULL;
     if (!inside)
         return NULL;
@@ -303,8 +319,10 @@ PyObject *capture_tensor_attribute(capture *c, PyObject *tensor, PyObject *name)
     const char *text = PyUnicode_AsUTF8(name);
     if (!text)
         return NULL;
-    if (!strcmp(text, "grad") || !strcmp(text, "grad_fn") || !strcmp(text, "_base") || !strcmp(text, "__dict__"))
+    if (!strcmp(text, "grad") || !strcmp(text, "grad_fn") || !strcmp(text, "_grad") || !strcmp(text, "_backward_hooks") || !strcmp(text, "_base") || !strcmp(text, "__dict__"))
         return capture_unsupported("Tensor.%s", text);
+    if (asks_itself(c, text, tensor))
+        return capture_unsupported("Tensor.%s of a tensor from outside", text);
     PyObject *value = PyObject_GetAttr(tensor, name);
     if (value && face_is_tensor(value) && value != tensor) {
         Py_DECREF(value);
