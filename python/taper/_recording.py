@@ -34,7 +34,9 @@ def _writes(module):
 
 
 def record(model, args, kwargs):
-    """The graph of a call, as a GraphModule that takes the tensors among the arguments and gives those among the results."""
+    """The graph of a call, as a GraphModule that takes the tensors among the arguments and gives those among the results; how arguments nest;
+    and what the model calls the tensors that stand in the graph, by id. The model runs on copies of its state."""
+    from ._kept_state import KeptState
     from .func import functionalize
     from .fx.experimental.proxy_tensor import make_fx
 
@@ -49,11 +51,21 @@ def record(model, args, kwargs):
         return tensors_of(model(*positional, **named))
 
     tensors = [leaves[i].detach() for i in places]
-    with no_grad():
-        module = make_fx(flat)(*[x.clone() for x in tensors])
-        if _writes(module):
-            module = make_fx(functionalize(flat, remove="mutations"))(*[x.clone() for x in tensors])
-    return module, spec
+    def recorded(program):
+        with no_grad(), KeptState(model):
+            named = names_of(model)
+            return make_fx(program)(*[x.clone() for x in tensors]), named
+
+    module, named = recorded(flat)
+    if _writes(module):
+        try:
+            module, named = recorded(functionalize(flat, remove="mutations"))
+        except RuntimeError as error:
+            if "mutating a non-functional tensor" not in str(error):
+                raise
+            raise NotImplementedError("the program writes to a tensor that is not among its arguments: a weight, a buffer or another "
+                                      "attribute, which keeps its value from one call to the next") from error
+    return module, spec, named
 
 
 def attribute(module, path):
