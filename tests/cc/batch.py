@@ -16,6 +16,7 @@ import subprocess
 import numpy
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 OUTCOMES = ("same", "refused", "no eager result", "wrong")
@@ -25,12 +26,13 @@ TYPES = {"float": numpy.float32, "double": numpy.float64, "int64_t": numpy.int64
 # Relative and absolute room of float results. The C sums in order, and calls the functions of libm.
 ROOM = {numpy.dtype("float32"): (4e-6, 2e-6), numpy.dtype("float64"): (1e-12, 1e-12)}
 REFUSALS = (NotImplementedError, DataDependentOutputException, DynamicOutputShapeException)
+REFUSING = ("trying to get value out of a tracing tensor", "Could not guard on data-dependent expression")
 ROOM_DEEP = 2e-4
 GUARD, GUARD_BYTE, UNWRITTEN = 64, 0xA5, 0x5A
 SECONDS = 60
 
-# deep: many calls in a row, whose roundings add up and whose zeros may have either sign.
-Case = collections.namedtuple("Case", "name function args deep", defaults=(False,))
+# deep: many calls in a row, whose roundings add up and whose zeros may have either sign. way: how the function gets to the writer.
+Case = collections.namedtuple("Case", "name function args deep way", defaults=(False, "recorded"))
 
 
 class Emitted:
@@ -71,6 +73,24 @@ def cloned(args):
     return pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, args)
 
 
+class Whole(torch.nn.Module):
+    """A function as a module: what it holds are its parts."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
+WAYS = {
+    "recorded": lambda case, args, symbol: torch.cc(case.function, args=args, function=symbol),
+    "graph": lambda case, args, symbol: torch.cc(make_fx(case.function)(*args), function=symbol),         # its writes stay writes
+    "exported": lambda case, args, symbol: torch.cc(torch.export.export(Whole(case.function), tuple(args)), function=symbol),
+}
+
+
 def emitted(case, number):
     """An Emitted, or (outcome, reason)."""
     try:
@@ -81,11 +101,11 @@ def emitted(case, number):
         return "no eager result", f"{type(error).__name__}: {error}"
     symbol = f"p{number}"
     try:
-        text = torch.cc(case.function, args=cloned(case.args), function=symbol)
+        text = WAYS[case.way](case, cloned(case.args), symbol)
     except REFUSALS as error:
         return "refused", f"{type(error).__name__}: {error}"
     except Exception as error:
-        if "trying to get value out of a tracing tensor" in str(error):
+        if any(words in str(error) for words in REFUSING):
             return "refused", str(error)
         return "wrong", f"cc raises {type(error).__name__}: {error}"
     if any(x is None for x in wanted):

@@ -71,8 +71,19 @@ def in_place(op, first, rebuild, through_view):
 
 def written(op):
     """The in-place form of an op, and the name of the argument it writes; None when there is none."""
-    found = getattr(getattr(torch.ops.aten, op["name"] + "_", None), op["overload"], None) if op["inplace"] else None
-    return found and (found, op["inplace"])
+    found = getattr(getattr(torch.ops.aten, op["name"] + "_", None), op["inplace"], None) if op["inplace"] else None
+    return found and (found, op["args"][0])
+
+
+def into_a_row(overload, rebuild):
+    """The result written by `out=` to a row of something larger."""
+    def program(*given):
+        arguments = rebuild(given)
+        whole = torch.full((2, *program.shape), 7, dtype=program.dtype)
+        overload(**arguments, out=whole[0])
+        return whole, whole[0]
+
+    return program
 
 
 # ---- elements at which formulas differ ----
@@ -120,6 +131,15 @@ def forms(op, name, arguments, overload, into):
     if into and samples.is_tensor(arguments.get(into[1])):
         yield Case(f"{name} in place", in_place(into[0], into[1], rebuild, False), tensors, deep)
         yield Case(f"{name} in place through a view", in_place(into[0], into[1], rebuild, True), tensors, deep)
+    if op["out"] == "out" or (op["out"] or "").endswith("_out"):
+        try:
+            result, given_out = overload(**rebuild(tensors)), getattr(getattr(torch.ops.aten, op["name"]), op["out"])
+        except Exception:                   # no result: the first case tells
+            return
+        if isinstance(result, torch.Tensor):
+            program = into_a_row(given_out, rebuild)
+            program.shape, program.dtype = result.shape, result.dtype
+            yield Case(f"{name} out", program, tensors, deep)
 
 
 def rows():

@@ -24,6 +24,10 @@ def chosen(cases, share, seed):
     return [case for case in cases if share >= 1 or rng.random() < share]
 
 
+def by_way(way, cases):
+    return [case._replace(way=way) for case in cases]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--share", type=float, default=1.0)
@@ -34,11 +38,17 @@ def main():
     parser.add_argument("--refusals", type=int, default=0, help="how many of the commonest reasons are listed")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
+    count = int(given.programs * min(given.share, 1))
     groups = {
         "op table": chosen(rows.rows(), given.share, given.seed),
         "writes and aliases": chosen(programs.snippets(), given.share * 4, given.seed),
         "modules": chosen(programs.modules(), given.share * 4, given.seed),
-        "random programs": grown.programs(given.seed, int(given.programs * min(given.share, 1))),
+        "random programs": grown.programs(given.seed, count),
+        "graphs that write": by_way("graph", [
+            *chosen((case for case in rows.rows() if case.name.endswith(("in place", "view", "out"))), given.share * 0.3, given.seed),
+            *chosen(programs.snippets(), given.share * 4, given.seed), *grown.programs(given.seed + count, count // 4)]),
+        "exported programs": by_way("exported", [
+            *chosen([*programs.snippets(), *programs.modules()], given.share * 4, given.seed), *grown.programs(given.seed + 2 * count, count // 4)]),
     }
     wrong, reasons = 0, collections.Counter()
 

@@ -211,6 +211,42 @@ def test_functions_and_what_they_close_over():
     assert own.tolist() == TABLE.tolist() == [0, 0] and own._version == TABLE._version == 0 and steps == SEEN == [] and function.calls == [0]
 
 
+class Averaging(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(3))
+
+    def forward(self, x):
+        self.mean = self.mean * 0.9 + x.mean(0) * 0.1
+        return x - self.mean
+
+
+class Writing(Averaging):
+    def forward(self, x):
+        self.mean[1:] = x[0, 1:]
+        return x - self.mean
+
+
+class Looking(Averaging):
+    def forward(self, x):
+        self.seen = x - self.mean
+        return self.seen * 2
+
+
+@pytest.mark.parametrize("way", ["cc", "onnx.export"])
+def test_state_that_lasts_is_refused_what_is_only_kept_is_not(way):
+    """An attribute that nothing reads is no state of the program."""
+    x = torch.randn(4, 3)
+    for model, words in ((Averaging(), "gives 'mean' another tensor"), (Writing(), "writes to 'mean'")):
+        with pytest.raises(NotImplementedError, match=words):
+            WAYS[way](model, x)
+        assert model.mean.tolist() == [0, 0, 0] and model.mean._version == 0
+    model = Looking()
+    model(x)
+    kept = model.seen
+    assert WAYS[way](model, x) and model.seen is kept
+
+
 def test_weights_are_those_of_the_model():
     """The text has the numbers the model has, under its names, tied ones once; nothing is traced twice over."""
     model = Remembering()
