@@ -139,7 +139,7 @@ class KeptState:
         """Objects of the program's classes, and modules of ours; other objects of this package and of Python's library stay as they are."""
         from .nn import Module
 
-        home = type(value).__module__.partition(".")[0]
+        home = str(type(value).__module__).partition(".")[0]
         return isinstance(value, (Module, types.SimpleNamespace)) or (home != OWN and home not in (sys.stdlib_module_names - {"__main__"}))
 
     def tensor(self, x):
