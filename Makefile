@@ -17,7 +17,7 @@ RUN := PYTHONPATH=$(CURDIR)/$(BUILD)/python $(PY)
 ORACLE_PY := $(CURDIR)/.venv-oracle/bin/python
 PYTEST := $(RUN) -m pytest -q -p no:cacheprovider
 
-.PHONY: all build setup demo docs test test-all test-c test-ops test-ops-share test-programs-share test-python bench bench-gemm check check-ops \
+.PHONY: all build setup demo docs test test-all test-c test-cc test-ops test-ops-share test-programs-share test-python bench bench-gemm check check-ops \
         asan fuzz fuzz-programs fuzz-captures fuzz-sym conformance format install clean
 
 all: build
@@ -74,10 +74,17 @@ test-ops-share: build .venv-oracle/ready
 test-programs-share: build .venv-oracle/ready
 	$(MAKE) fuzz-programs PROGRAMS=60
 
+# Everything that the C writer accepts of the op table, of modules and of random programs, compiled and compared with eager calls.
+CC_PROGRAMS ?= 2000
+test-cc: build
+	$(RUN) -m taper tests/cc/run.py --programs $(CC_PROGRAMS) --seed $(FIRST)
+	if command -v clang > /dev/null; then $(RUN) -m taper tests/cc/run.py --share 0.2 --programs $(CC_PROGRAMS) --seed $(FIRST) --compiler clang; fi
+
 # Everything, for hours: sanitizers, fuzzers, sweeps over Python, all of the above against PyTorch.
 test-all:
 	$(MAKE) test ORACLE=1
 	$(MAKE) test-ops
+	$(MAKE) test-cc
 	$(MAKE) asan
 	$(MAKE) fuzz SECONDS_EACH=600
 	$(MAKE) fuzz-programs fuzz-captures

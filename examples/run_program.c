@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <taper/taper.h>
 
@@ -35,16 +36,38 @@ static tp_tensor *read_tensor(char ***arg, char **end)
     return t;
 }
 
+/* Element i of data of this type. */
+static void print_element(const char *type, const void *data, int64_t i)
+{
+    if (strcmp(type, "float32") == 0)
+        printf(" %.6g", (double)((const float *)data)[i]);
+    else if (strcmp(type, "float64") == 0)
+        printf(" %.6g", ((const double *)data)[i]);
+    else if (strcmp(type, "int64") == 0)
+        printf(" %" PRId64, ((const int64_t *)data)[i]);
+    else if (strcmp(type, "int32") == 0)
+        printf(" %" PRId32, ((const int32_t *)data)[i]);
+    else if (strcmp(type, "int16") == 0)
+        printf(" %d", ((const int16_t *)data)[i]);
+    else if (strcmp(type, "int8") == 0)
+        printf(" %d", ((const int8_t *)data)[i]);
+    else if (strcmp(type, "uint8") == 0 || strcmp(type, "bool") == 0)
+        printf(" %d", ((const uint8_t *)data)[i]);
+    else
+        printf(" ?");
+}
+
 static void print_tensor(const tp_tensor *t)
 {
+    enum { MOST_SHOWN = 64 };
+    int64_t data[2 * MOST_SHOWN];       /* aligned for every type, and room for the widest */
     printf("%s[", tp_tensor_type(t));
     for (int i = 0; i < tp_tensor_rank(t); i++)
         printf(i ? ", %" PRId64 : "%" PRId64, tp_tensor_length(t, i));
     printf("]");
-    float data[64];
-    if (tp_tensor_count(t) <= 64 && tp_tensor_type(t)[0] == 'f' && tp_tensor_read(t, data, sizeof data))
+    if (tp_tensor_count(t) <= MOST_SHOWN && tp_tensor_read(t, data, sizeof data))
         for (int64_t i = 0; i < tp_tensor_count(t); i++)
-            printf(" %.6g", (double)data[i]);
+            print_element(tp_tensor_type(t), data, i);
     printf("\n");
 }
 

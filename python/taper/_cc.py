@@ -19,9 +19,9 @@ def _of_exported(program):
     return program.graph, constants, names
 
 
-def _of_module(module, model, inputs=()):
-    """The same of a recorded GraphModule; weights are called as in the model it came from."""
-    named, constants, names, inputs = names_of(model), {}, {}, iter(inputs)
+def _of_module(module, named, inputs=()):
+    """The same of a recorded GraphModule; weights are called as in the model it came from, which `named` tells by their ids."""
+    constants, names, inputs = {}, {}, iter(inputs)
     for node in module.graph.nodes:
         if node.op == "get_attr":
             constants[node.name] = attribute(module, node.target)
@@ -37,12 +37,12 @@ def cc(program, path=None, args=None, kwargs=None, *, main=False, function="mode
     if hasattr(program, "graph_signature"):
         graph, constants, names = _of_exported(program)
     elif args is None and hasattr(program, "graph"):
-        graph, constants, names = _of_module(program, program)
+        graph, constants, names = _of_module(program, names_of(program))
     else:
         args, kwargs = tuple(args or ()), kwargs or {}
-        module, _ = record(program, args, kwargs)
+        module, _, named = record(program, args, kwargs)
         function_of = program.forward if hasattr(program, "forward") else program
-        graph, constants, names = _of_module(module, program, input_names(function_of, args, kwargs))
+        graph, constants, names = _of_module(module, named, input_names(function_of, args, kwargs))
     from . import _C
 
     text = _C._c_write(graph, constants, names, function, main)

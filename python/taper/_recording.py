@@ -7,6 +7,9 @@ from .autograd.grad_mode import no_grad
 from .utils import _pytree as pytree
 
 
+CONSTANT = "weights, buffers and other attributes are constant in what is written of it"
+
+
 def tensors_of(tree):
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, _C.Tensor)]
 
@@ -28,13 +31,39 @@ def input_names(function, args, kwargs):
     return names
 
 
-def _writes(module):
-    return any(getattr(node.target, "_schema", None) is not None and node.target._schema.is_mutable
-               for node in module.graph.nodes if node.op == "call_function")
+def _written(module):
+    """The nodes that some call of the graph writes into."""
+    for node in module.graph.nodes:
+        schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
+        if schema is not None and schema.is_mutable:
+            given = {argument.name: value for argument, value in zip(schema.arguments, node.args)} | node.kwargs
+            for argument in schema.arguments:
+                if argument.alias_info is not None and argument.alias_info.is_write:
+                    yield from (leaf for leaf in pytree.tree_leaves(given.get(argument.name)) if hasattr(leaf, "op"))
+
+
+def _memory_of(node):
+    """The node whose memory this one is: views and calls in place are followed back."""
+    while node.op == "call_function" and node.args and hasattr(node.args[0], "op"):
+        schema = getattr(node.target, "_schema", None)
+        if schema is not None and (schema.arguments[0].alias_info is None or all(r.alias_info is None for r in schema.returns)):
+            break
+        node = node.args[0]
+    return node
+
+
+def _check_written(module, written, named):
+    """What is written must not outlive the call: neither C nor ONNX has a place for it."""
+    for node in map(_memory_of, written):
+        if node.op == "get_attr":
+            name = named.get(id(attribute(module, node.target)))
+            raise NotImplementedError(f"the program writes to {repr(name) if name else 'a tensor that is not among its arguments'}: {CONSTANT}")
 
 
 def record(model, args, kwargs):
-    """The graph of a call, as a GraphModule that takes the tensors among the arguments and gives those among the results."""
+    """The graph of a call, as a GraphModule that takes the tensors among the arguments and gives those among the results; how arguments nest;
+    and what the model calls the tensors that stand in the graph, by id. The model runs on copies of its state."""
+    from ._kept_state import KeptState
     from .func import functionalize
     from .fx.experimental.proxy_tensor import make_fx
 
@@ -49,11 +78,20 @@ def record(model, args, kwargs):
         return tensors_of(model(*positional, **named))
 
     tensors = [leaves[i].detach() for i in places]
-    with no_grad():
-        module = make_fx(flat)(*[x.clone() for x in tensors])
-        if _writes(module):
-            module = make_fx(functionalize(flat, remove="mutations"))(*[x.clone() for x in tensors])
-    return module, spec
+    def recorded(program):
+        with no_grad(), KeptState(model) as kept:
+            named = names_of(model)
+            module = make_fx(program)(*[x.clone() for x in tensors])
+            for name in kept.replaced():
+                raise NotImplementedError(f"the program gives {name!r} another tensor: {CONSTANT}")
+            return module, named
+
+    module, named = recorded(flat)
+    written = list(_written(module))
+    _check_written(module, written, named)
+    if written:
+        module, named = recorded(functionalize(flat, remove="mutations"))
+    return module, spec, named
 
 
 def attribute(module, path):

@@ -3,9 +3,10 @@ import inspect
 import io
 import logging
 import os
+import warnings
 
 from . import _C
-from ._recording import attribute, input_names, names_of, record, state_of, tensors_of
+from ._recording import attribute, input_names, record, state_of, tensors_of
 from .utils import _pytree as pytree
 
 __all__ = ["DiagnosticOptions", "ExportOptions", "InvalidExportOptionsError", "ONNXProgram", "ONNXRuntimeOptions",
@@ -13,6 +14,16 @@ __all__ = ["DiagnosticOptions", "ExportOptions", "InvalidExportOptionsError", "O
 
 
 # ---- What an export may be told, and what it says when it fails ----------------------------------------------------
+_warned = set()
+
+
+def _warn_once(option, without):
+    """For options whose neglect changes no result."""
+    if option not in _warned:
+        _warned.add(option)
+        warnings.warn(f"torch.onnx: {option} is accepted, but {without}", stacklevel=3)
+
+
 class InvalidExportOptionsError(RuntimeError):
     """Options that contradict each other or the model."""
 
@@ -40,6 +51,8 @@ class ExportOptions:
         for name in ("dynamic_shapes", "fake_context", "onnx_registry"):
             if getattr(self, name):
                 raise NotImplementedError(f"onnx export with {name}")
+        if self.op_level_debug:
+            _warn_once("op_level_debug=True", "ops are not compared one by one")
 
 
 class ONNXRuntimeOptions:
@@ -143,8 +156,7 @@ def _check_defaults(function, args, kwargs):
             raise RuntimeError(f"Unexpectedly found a {type(parameter.default)} in the inputs.")
 
 
-def _model_bytes(model, module, input_names, output_names):
-    named = names_of(model)
+def _model_bytes(named, module, input_names, output_names):
     constants, names, used = {}, {}, set(input_names)
     inputs = iter(input_names)
     for node in module.graph.nodes:
@@ -162,12 +174,12 @@ def _model_bytes(model, module, input_names, output_names):
 def _exported(model, args, kwargs, given_names=None, output_names=None):
     function = model.forward if hasattr(model, "forward") else model
     _check_defaults(function, args, kwargs)
-    module, spec = record(model, args, kwargs)
+    module, spec, named = record(model, args, kwargs)
     names = input_names(function, args, kwargs)
     for i, name in enumerate(given_names or ()):
         if i < len(names):
             names[i] = name
-    return ONNXProgram(_model_bytes(model, module, names, output_names), spec)
+    return ONNXProgram(_model_bytes(named, module, names, output_names), spec)
 
 
 def _exported_program(program, args, kwargs, weights_inside, given_names=None, output_names=None):
@@ -206,6 +218,10 @@ def export(model, args=(), f=None, *, kwargs=None, export_params=True, verbose=N
             raise NotImplementedError(f"torch.onnx.export with {name}")
     if unused:
         raise NotImplementedError(f"torch.onnx.export with {', '.join(unused)}")
+    if verbose:
+        _warn_once("verbose=True", "the exporter prints nothing")
+    if not do_constant_folding:
+        _warn_once("do_constant_folding=False", "what depends on constants alone is still computed at export")
     args = args if isinstance(args, tuple) else (args,)
     if kwargs is None and args and isinstance(args[-1], dict):
         args, kwargs = args[:-1], args[-1]

@@ -41,6 +41,12 @@ bool tp_c_write_cat(tp_c *c)
     return !c->failed;
 }
 
+/* Does an index of this dim change the element? */
+static bool moves(tp_c_value x, int64_t dim)
+{
+    return dim >= 0 && dim < x.fact->ndim && x.fact->stride[dim] != 0;
+}
+
 /* out[…, i…, …] = x[…, index[i…], …]: embedding and index_select. */
 static bool chosen(tp_c *c, tp_c_value x, tp_c_value index, int64_t dim)
 {
@@ -53,7 +59,8 @@ static bool chosen(tp_c *c, tp_c_value x, tp_c_value index, int64_t dim)
         tp_c_loop(c, tp_c_letters[d], out.fact->size[d]);
     for (int d = 0; d < x.fact->ndim; d++)
         at_x[d] = d < dim ? tp_c_letters[d] : d == dim ? "at" : tp_c_letters[d + more - 1];
-    tp_c_line(c, "const int64_t at = %s;", tp_c_at(c, index, tp_c_letters + dim));
+    if (moves(x, dim))
+        tp_c_line(c, "const int64_t at = %s;", tp_c_at(c, index, tp_c_letters + dim));
     tp_c_line(c, "%s = %s;", tp_c_at(c, out, tp_c_letters), tp_c_at(c, x, at_x));
     tp_c_close_all(c, out.fact->ndim);
     return !c->failed;
@@ -90,7 +97,8 @@ bool tp_c_write_gather(tp_c *c)
         tp_c_loop(c, tp_c_letters[d], out.fact->size[d]);
         at[d] = d == dim ? "at" : tp_c_letters[d];
     }
-    read_place(c, "at", index, tp_c_letters, x.fact->ndim ? x.fact->size[dim] : 1);
+    if (moves(x, dim))
+        read_place(c, "at", index, tp_c_letters, x.fact->size[dim]);
     tp_c_line(c, "%s = %s;", tp_c_at(c, out, tp_c_letters), tp_c_at(c, x, at));
     tp_c_close_all(c, out.fact->ndim);
     return !c->failed;
@@ -138,7 +146,7 @@ bool tp_c_write_index(tp_c *c)
         tp_c_value index = tp_c_item(c, c->raw[1].list->item[first + k]);
         for (int d = 0; !c->failed && d < index.fact->ndim; d++)
             in_index[d] = index.fact->size[d] == 1 ? NULL : tp_c_letters[first + wide - index.fact->ndim + d];
-        if (!c->failed)
+        if (!c->failed && moves(x, first + k))
             read_place(c, at[first + k], index, in_index, x.fact->size[first + k]);
     }
     tp_c_line(c, "%s = %s;", tp_c_at(c, out, tp_c_letters), tp_c_at(c, x, at));

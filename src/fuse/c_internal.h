@@ -16,7 +16,9 @@ typedef struct tp_c_buffer {
     tp_c_kind   kind;
     uint8_t     dtype;              /* tp_dtype */
     const char *name;               /* arena: "t_addmm" */
+    const char *wish;               /* arena: what it is called in the program */
     const tp_tensor *data;          /* borrowed: of a constant */
+    bool        written;            /* an input that the program writes to */
     int64_t     offset;             /* of its first element in the storage that facts count from */
     int64_t     count;              /* elements */
     int         first, last;        /* steps at which it is alive */
@@ -38,12 +40,15 @@ typedef struct tp_c {
     tp_array(tp_tensor *) owned;                /* constants that were computed here */
     const tp_node  *node;           /* being written; borrowed */
     const tp_value *raw, *arg;      /* its arguments: with nodes; with facts */
+    tp_c_value into;                /* where its result goes; absent: to memory of its own */
+    bool *written;                  /* owned: by node id, is its memory written later? */
 } tp_c;
 
 /* ---- values ---- */
 tp_c_value tp_c_arg(tp_c *c, int i);                    /* absent when it is none */
 tp_c_value tp_c_item(tp_c *c, tp_value v);              /* of an argument's item: a node */
 tp_c_value tp_c_result(tp_c *c, int k);                 /* its memory is made; absent when nobody reads it */
+tp_c_value tp_c_memory(tp_c *c, const char *name, const tp_tensor *fact);       /* new memory */
 static inline bool tp_c_has(tp_c_value v) { return v.buffer >= 0; }
 bool tp_c_unsupported(tp_c *c, const char *what);       /* fails, naming the op; false */
 
@@ -89,6 +94,16 @@ bool tp_c_has_pointwise(const tp_op *op, const tp_value *arg);
 bool tp_c_has_reduction(const tp_op *op, const tp_value *arg);
 bool tp_c_has_kernel(const tp_op *op, const tp_value *arg);
 
+/* c_write.c */
+bool tp_c_is_view(const tp_op *op);                     /* its results are its first argument's memory */
+bool tp_c_writes(const tp_op *op);
+bool tp_c_can_write(const tp_op *op);                   /* it writes its first argument, gives it back and does no more */
+bool tp_c_find_written(tp_c *c, const tp_graph *g);     /* fills `written` */
+bool tp_c_is_uniform(const tp_tensor *t);               /* every element is the same; dense */
+/* New memory filled from a constant of its form; absent: with the one element there is in `data`. */
+tp_c_value tp_c_filled(tp_c *c, const char *name, const tp_tensor *fact, const tp_tensor *data, tp_c_value from);
+bool tp_c_write_into(tp_c *c, const tp_op *op);         /* such a call, when it is element-wise or a kernel of ours */
+
 /* c_index.c */
 bool tp_c_write_copy(tp_c *c);
 bool tp_c_write_cat(tp_c *c);
@@ -102,8 +117,8 @@ bool tp_c_write_tril(tp_c *c);
 bool tp_c_write_triu(tp_c *c);
 bool tp_c_index_has(const tp_value *arg);
 
-/* The steps of a form as C: loads from `at`, one per input; gives the register of the result. */
-const char *tp_c_steps(tp_c *c, const tp_tile_form *form, tp_dtype compute, const char *const *at);
+/* The steps of a form as C, on operands of a common type: loads from `at`, one per input; gives the register of the result. */
+const char *tp_c_steps(tp_c *c, const tp_tile_form *form, tp_dtype common, const char *const *at);
 tp_dtype tp_c_compute(tp_dtype d);                      /* the type a tile program computes in; TP_DTYPE_NONE: none here */
 /* Functions that expressions call and libm has not: those whose name stands in `body` are written. */
 void tp_c_put_helpers(const char *body, tp_text *out);

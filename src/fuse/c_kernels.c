@@ -9,13 +9,13 @@
 
 typedef const char *const index_list[];
 
-/* sum += a * b in order; floats are rounded once a term, as our own kernels do. */
+/* sum += a * b in order; floats are rounded once a term, as our own kernels do, and integers wrap. */
 static void add_product(tp_c *c, tp_dtype d, const char *a, const char *b)
 {
     if (tp_dtype_is_float(d))
         tp_c_line(c, "sum = fma%s(%s, %s, sum);", d == TP_f32 ? "f" : "", a, b);
     else
-        tp_c_line(c, "sum += %s * %s;", a, b);
+        tp_c_line(c, "sum = (%s)((uint64_t)sum + (uint64_t)%s * (uint64_t)%s);", tp_c_type(d), a, b);
 }
 
 static bool is_one(tp_value v)
@@ -29,6 +29,7 @@ static bool is_one(tp_value v)
  * lists. */
 typedef struct product {
     tp_c_value out, x, y, bias;
+    bool batched;
     int64_t batch, rows, columns, inner;
     const char *at_out[3], *at_x[3], *at_y[3], *at_bias[3];
     tp_value alpha, beta;
@@ -37,11 +38,10 @@ typedef struct product {
 static bool write_product(tp_c *c, const product *p)
 {
     tp_dtype d = (tp_dtype)p->out.fact->dtype;
-    int opened = 0;
     if (c->failed)
         return false;
-    if (p->batch != 1)
-        tp_c_loop(c, "b", p->batch), opened++;
+    if (p->batched)
+        tp_c_loop(c, "b", p->batch);
     tp_c_loop(c, "i", p->rows);
     tp_c_loop(c, "j", p->columns);
     tp_c_line(c, "%s sum = 0;", tp_c_type(d));
@@ -58,7 +58,7 @@ static bool write_product(tp_c *c, const product *p)
                                   : tp_c_text(c, "%s * %s + %s", tp_c_number(c, tp_as_scalar(p->beta), d), bias, sum);
     }
     tp_c_line(c, "%s = %s;", tp_c_at(c, p->out, p->at_out), sum);
-    tp_c_close_all(c, opened + 2);
+    tp_c_close_all(c, p->batched + 2);
     return !c->failed;
 }
 
@@ -78,8 +78,7 @@ static bool matrices(tp_c *c, bool bias)
                   .bias = { .buffer = -1, .fact = NULL },
                   .at_out = { "i", "j" },
                   .at_x = { "i", "k" },
-                  .at_y = { "k", "j" },
-                  .batch = 1 };
+                  .at_y = { "k", "j" } };
     if (c->failed || !tp_c_has(p.out))
         return !c->failed;
     int batched = p.out.fact->ndim == 3;
@@ -97,6 +96,7 @@ static bool matrices(tp_c *c, bool bias)
         p.alpha = c->arg[4];
         place_bias(&p);
     }
+    p.batched = batched;
     p.batch = batched ? p.out.fact->size[0] : 1;
     p.rows = p.out.fact->size[batched];
     p.columns = p.out.fact->size[batched + 1];
@@ -119,7 +119,6 @@ static bool write_mv(tp_c *c)
                   .x = tp_c_arg(c, 0),
                   .y = tp_c_arg(c, 1),
                   .bias = { .buffer = -1, .fact = NULL },
-                  .batch = 1,
                   .at_out = { "i" },
                   .at_x = { "i", "k" },
                   .at_y = { "k" },
@@ -137,7 +136,6 @@ static bool write_dot(tp_c *c)
                   .x = tp_c_arg(c, 0),
                   .y = tp_c_arg(c, 1),
                   .bias = { .buffer = -1, .fact = NULL },
-                  .batch = 1,
                   .at_x = { "k" },
                   .at_y = { "k" },
                   .rows = 1,
@@ -384,21 +382,23 @@ static bool write_layer_norm(tp_c *c)
     const tp_tensor *t = x.fact;
     int lead = t->ndim - (int)tp_length(c->arg[1]);
     int64_t count = 1;
-    const char *at = tp_c_at(c, x, tp_c_letters);
-    for (int d = lead; d < t->ndim; d++)
-        count *= t->size[d];
+    const char *at = tp_c_at(c, x, tp_c_letters), *row[8] = { NULL };
+    for (int d = 0; d < t->ndim; d++) {
+        count *= d < lead ? 1 : t->size[d];
+        row[d] = d < lead ? tp_c_letters[d] : NULL;
+    }
     for (int d = 0; d < lead; d++)
         tp_c_loop(c, tp_c_letters[d], t->size[d]);
     tp_c_open(c, "%s", "");
     tp_c_line(c, "double mean = 0, sum = 0;");
     for (int pass = 0; pass < 3; pass++) {
         if (pass == 2) {
-            tp_c_line(c, "const double scale = 1 / sqrt(sum / %lld + %.17g);", (long long)count,
+            tp_c_line(c, "const double scale = 1 / sqrt(sum / %lld + %.17g);", (long long)(count ? count : 1),
                       tp_as_double(c->arg[4]));
             if (tp_c_has(means))
-                tp_c_line(c, "%s = (%s)mean;", tp_c_at(c, means, tp_c_letters), tp_c_type((tp_dtype)means.fact->dtype));
+                tp_c_line(c, "%s = (%s)mean;", tp_c_at(c, means, row), tp_c_type((tp_dtype)means.fact->dtype));
             if (tp_c_has(scales))
-                tp_c_line(c, "%s = (%s)scale;", tp_c_at(c, scales, tp_c_letters),
+                tp_c_line(c, "%s = (%s)scale;", tp_c_at(c, scales, row),
                           tp_c_type((tp_dtype)scales.fact->dtype));
             if (!tp_c_has(out))
                 break;
@@ -414,7 +414,7 @@ static bool write_layer_norm(tp_c *c)
                       normalised(c, at, weight, bias, tp_c_letters + lead));
         tp_c_close_all(c, t->ndim - lead);
         if (pass == 0)
-            tp_c_line(c, "mean /= %lld;", (long long)count);
+            tp_c_line(c, count ? "mean /= %lld;" : "mean = NAN;", (long long)count);
     }
     tp_c_close_all(c, lead + 1);
     return !c->failed;
@@ -438,7 +438,7 @@ static bool write_group_norm(tp_c *c)
     tp_c_line(c, "double mean = 0, sum = 0;");
     for (int pass = 0; pass < 3; pass++) {
         if (pass == 2)
-            tp_c_line(c, "const double scale = 1 / sqrt(sum / %lld + %.17g);", (long long)count,
+            tp_c_line(c, "const double scale = 1 / sqrt(sum / %lld + %.17g);", (long long)(count ? count : 1),
                       tp_as_double(c->arg[7]));
         for (int d = 1; d < t->ndim; d++)
             tp_c_loop(c, tp_c_letters[d], d == 1 ? each : t->size[d]);
@@ -452,7 +452,7 @@ static bool write_group_norm(tp_c *c)
                       normalised(c, e, weight, bias, (index_list){ channel }));
         tp_c_close_all(c, t->ndim - 1);
         if (pass == 0)
-            tp_c_line(c, "mean /= %lld;", (long long)count);
+            tp_c_line(c, count ? "mean /= %lld;" : "mean = NAN;", (long long)count);
     }
     tp_c_close_all(c, 2);
     return !c->failed;

@@ -114,7 +114,7 @@ static void variance(tp_c *c, const reducing *w, bool root, bool with_mean)
     loops(c, w, true);
     tp_c_line(c, "mean += %s;", tp_c_at(c, w->x, w->index));
     end_loops(c, w, true);
-    tp_c_line(c, "mean /= %lld;", (long long)w->count);
+    tp_c_line(c, w->count ? "mean /= %lld;" : "mean = NAN;", (long long)w->count);
     loops(c, w, true);
     tp_c_line(c, "const double d = %s - mean;", tp_c_at(c, w->x, w->index));
     tp_c_line(c, "s += d * d;");
@@ -167,14 +167,15 @@ bool tp_c_reduction(tp_c *c, const tp_op *op)
     w.compute = tp_c_compute(w.in);
     w.parameter = r->parameter >= 0 && !tp_is_none(c->arg[r->parameter]) ? tp_as_double(c->arg[r->parameter])
                                                                          : r->constant;
-    const char *type = tp_dtype_is_float(w.in) ? "double" : "int64_t";
+    bool real = tp_dtype_is_float(w.in);
+    const char *type = real ? "double" : "int64_t";
     tp_c_value none = { .buffer = -1, .fact = NULL };
     loops(c, &w, false);
     tp_c_open(c, "%s", "");
     switch ((tp_reduction)r->reduction) {
-    case TP_REDUCE_sum: one_pass(c, &w, type, "0", "s += x;", "s"); break;
-    case TP_REDUCE_prod: one_pass(c, &w, type, "1", "s *= x;", "s"); break;
-    case TP_REDUCE_mean: one_pass(c, &w, "double", "0", "s += x;", tp_c_text(c, "s / %lld", (long long)w.count)); break;
+    case TP_REDUCE_sum: one_pass(c, &w, type, "0", real ? "s += x;" : "s = (int64_t)((uint64_t)s + (uint64_t)x);", "s"); break;
+    case TP_REDUCE_prod: one_pass(c, &w, type, "1", real ? "s *= x;" : "s = (int64_t)((uint64_t)s * (uint64_t)x);", "s"); break;
+    case TP_REDUCE_mean: one_pass(c, &w, "double", "0", "s += x;", w.count ? tp_c_text(c, "s / %lld", (long long)w.count) : "NAN"); break;
     case TP_REDUCE_any: one_pass(c, &w, type, "0", "s = s != 0 || x != 0;", "s"); break;
     case TP_REDUCE_all: one_pass(c, &w, type, "1", "s = s != 0 && x != 0;", "s"); break;
     case TP_REDUCE_count_nonzero: one_pass(c, &w, type, "0", "s += x != 0;", "s"); break;

@@ -9,6 +9,7 @@
 #include "fuse/c_internal.h"
 #include "fuse/memory_plan.h"
 #include "fuse/open.h"
+#include "gen/ops.h"
 #include "ops/copy.h"
 #include "ops/dispatch.h"
 #include "ops/hooks.h"
@@ -67,6 +68,7 @@ static int add_buffer(tp_c *c, tp_c_kind kind, const char *prefix, const char *w
     tp_c_buffer b = { .kind = kind,
                       .dtype = fact->dtype,
                       .name = name_for(c, prefix, wish),
+                      .wish = tp_c_text(c, "%.100s", wish),
                       .offset = fact->offset,
                       .count = span(fact),
                       .first = c->step,
@@ -130,9 +132,16 @@ static bool is_read(const tp_node *n, int k)
     return false;
 }
 
+tp_c_value tp_c_memory(tp_c *c, const char *name, const tp_tensor *fact)
+{
+    return (tp_c_value){ c->failed ? -1 : add_buffer(c, TP_C_MEMORY, "t", name, fact), fact };
+}
+
 tp_c_value tp_c_result(tp_c *c, int k)
 {
     const tp_node *n = c->node;
+    if (tp_c_has(c->into))
+        return c->into;
     tp_c_value v = { -1, fact_of(n, k) };
     int count = n->target.op->result_count;
     if (c->failed || (count > 1 ? !is_read(n, k) : false))
@@ -141,7 +150,7 @@ tp_c_value tp_c_result(tp_c *c, int k)
         (void)tp_c_unsupported(c, "results that are not known");
         return v;
     }
-    v.buffer = add_buffer(c, TP_C_MEMORY, "t", count > 1 ? tp_c_text(c, "%s_%d", n->name, k) : n->name, v.fact);
+    v = tp_c_memory(c, count > 1 ? tp_c_text(c, "%s_%d", n->name, k) : n->name, v.fact);
     if (!c->failed)
         c->made.item[c->of[n->id].first + (uint32_t)k] = v;
     return v;
@@ -167,20 +176,23 @@ static bool read_args(const tp_node *n, tp_value *raw, tp_value *fact)
     return true;
 }
 
-static bool is_view(const tp_op *op)
-{
-    return op->run == tp_run_view || op->run == tp_run_list_view;
-}
-
-/* Its result depends on sizes and literals alone. */
+/* Its result depends on sizes and literals alone; what reads a tensor's elements or a file is no such call. */
 static bool is_factory(const tp_op *op)
 {
-    return op->kind == TP_LIKE_FACTORY && op->variant == TP_FUNCTIONAL && op->result_count == 1;
+    tp_kernel_fn *k = op->work->kernel;
+    bool tensors = false;
+    for (int i = 0; i < op->arg_count; i++)
+        tensors |= op->arg[i].type == TP_TYPE_TENSOR;
+    return op->kind == TP_LIKE_FACTORY && op->variant == TP_FUNCTIONAL && op->result_count == 1 &&
+           !(op->flags & (TP_OP_RNG | TP_OP_IO | TP_OP_SYNC)) &&
+           (!tensors || k == tp_k_empty || k == tp_k_zeros || k == tp_k_ones || k == tp_k_full);
 }
 
 static int keep(const tp_op *op, const tp_value *arg)
 {
-    return is_view(op) || is_factory(op) || tp_c_has_pointwise(op, arg) || tp_c_has_reduction(op, arg) ||
+    if (tp_c_writes(op))
+        return tp_c_can_write(op) && (tp_c_is_view(op) || tp_c_has_pointwise(op, arg) || tp_c_has_kernel(op, arg));
+    return tp_c_is_view(op) || is_factory(op) || tp_c_has_pointwise(op, arg) || tp_c_has_reduction(op, arg) ||
            tp_c_has_kernel(op, arg);
 }
 
@@ -191,6 +203,8 @@ static bool write_view(tp_c *c, const tp_node *n)
     uint32_t count = n->fact.tag == TP_TENSOR ? 1 : tp_length(n->fact);
     if (c->failed)
         return false;
+    if (tp_c_writes(n->target.op) && c->buffer.item[base.buffer].kind != TP_C_MEMORY)
+        return tp_c_unsupported(c, "an input or a weight that changes its sizes or strides");
     c->of[n->id].first = (uint32_t)c->made.count;
     c->of[n->id].count = count;
     for (uint32_t k = 0; k < count; k++) {
@@ -250,21 +264,6 @@ static bool add_constant(tp_c *c, const tp_node *n, const tp_tensor *t, const ch
     return store(c, n, &v, 1);
 }
 
-static bool write_factory(tp_c *c, const tp_node *n, tp_value *arg)
-{
-    tp_value result = tp_none();
-    for (int i = 0; i < n->target.op->arg_count; i++)
-        if (!to_real(&arg[i]))
-            return false;
-    if (!tp_call(n->target.op, arg, &result))
-        return false;
-    if (result.tag != TP_TENSOR || !tp_array_push(&c->owned, result.tensor)) {
-        tp_value_unref(result);
-        return tp_c_unsupported(c, "a factory of what is no tensor");
-    }
-    return add_constant(c, n, result.tensor, n->name);
-}
-
 static void add_name(tp_node *n, void *data)
 {
     tp_text *t = data;
@@ -281,32 +280,85 @@ static void write_heading(tp_c *c, const tp_node *n)
     tp_text_fini(&inputs);
 }
 
+static bool write_factory(tp_c *c, const tp_node *n, tp_value *arg)
+{
+    tp_value result = tp_none();
+    for (int i = 0; i < n->target.op->arg_count; i++)
+        if (!to_real(&arg[i]))
+            return false;
+    if (!tp_call(n->target.op, arg, &result))
+        return false;
+    if (result.tag != TP_TENSOR || !tp_array_push(&c->owned, result.tensor)) {
+        tp_value_unref(result);
+        return tp_c_unsupported(c, "a factory of what is no tensor");
+    }
+    tp_tensor *t = result.tensor;
+    if (n->target.op->work->kernel == tp_k_empty && t->storage->data) /* what nobody wrote is zero: the same text each time */
+        memset(t->storage->data, 0, t->storage->bytes);
+    if (!c->written[n->id])
+        return add_constant(c, n, t, n->name);
+    tp_c_value v = { -1, NULL };
+    write_heading(c, n);
+    if (!tp_c_is_uniform(t)) {
+        if (!add_constant(c, n, t, n->name))
+            return false;
+        v = value_of(c, n);
+    }
+    v = tp_c_filled(c, n->name, fact_of(n, 0), t, v);
+    return !c->failed && store(c, n, &v, 1);
+}
+
+/* Has none of the results an element? */
+static bool is_empty(const tp_node *n)
+{
+    for (int k = 0; k < n->target.op->result_count; k++)
+        if (!fact_of(n, k) || fact_of(n, k)->numel)
+            return false;
+    return true;
+}
+
+static bool write_call(tp_c *c, const tp_node *n, const tp_op *op)
+{
+    tp_c_value none = { -1, NULL };
+    c->of[n->id].first = (uint32_t)c->made.count;
+    c->of[n->id].count = op->result_count;
+    for (int k = 0; k < op->result_count; k++)
+        if (!tp_array_push(&c->made, none))
+            return false;
+    write_heading(c, n);
+    if (tp_c_writes(op)) {
+        if (!tp_c_can_write(op) || !(tp_c_has_pointwise(op, c->arg) || tp_c_has_kernel(op, c->arg)))
+            return tp_c_unsupported(c, "");
+        c->made.item[c->of[n->id].first] = tp_c_arg(c, 0);
+        return tp_c_write_into(c, op);
+    }
+    if (is_empty(n)) {
+        for (int k = 0; k < op->result_count; k++)
+            (void)tp_c_result(c, k);
+        return !c->failed;
+    }
+    return tp_c_has_pointwise(op, c->arg)   ? tp_c_pointwise(c, op)
+           : tp_c_has_reduction(op, c->arg) ? tp_c_reduction(c, op)
+           : tp_c_has_kernel(op, c->arg)    ? tp_c_kernel(c, op)
+                                            : tp_c_unsupported(c, "");
+}
+
 static bool write_op(tp_c *c, const tp_node *n)
 {
     tp_value raw[MOST_ARGS], fact[MOST_ARGS];
     const tp_op *op = n->target.op;
-    tp_c_value none = { -1, NULL };
     bool ok = read_args(n, raw, fact);
     c->node = n;
     c->raw = raw;
     c->arg = fact;
     if (!ok)
         c->failed = true;
-    else if (is_view(op))
+    else if (tp_c_is_view(op))
         ok = write_view(c, n);
     else if (is_factory(op))
         ok = write_factory(c, n, fact);
-    else {
-        c->of[n->id].first = (uint32_t)c->made.count;
-        c->of[n->id].count = op->result_count;
-        for (int k = 0; k < op->result_count && ok; k++)
-            ok = tp_array_push(&c->made, none);
-        write_heading(c, n);
-        ok = ok && (tp_c_has_pointwise(op, fact)   ? tp_c_pointwise(c, op)
-                    : tp_c_has_reduction(op, fact) ? tp_c_reduction(c, op)
-                    : tp_c_has_kernel(op, fact)    ? tp_c_kernel(c, op)
-                                                   : tp_c_unsupported(c, ""));
-    }
+    else
+        ok = write_call(c, n, op);
     tp_values_unref(fact, op->arg_count);
     c->node = NULL;
     return ok && !c->failed;
@@ -418,6 +470,23 @@ static void put_constant(const tp_c_buffer *b, tp_text *out)
     tp_text_add(out, "%s};\n\n", b->count ? "\n" : " 0 ");
 }
 
+/* Does the function mention it? What it does not would be a warning. */
+static bool is_named(const tp_c *c, const tp_c_buffer *b)
+{
+    size_t length = strlen(b->name);
+    const char *body = tp_text_read(&c->body);
+    for (const char *at = body; (at = strstr(at, b->name)); at += length)
+        if (at[length] == '[' && at > body && !isalnum((unsigned char)at[-1]) && at[-1] != '_')
+            return true;
+    return false;
+}
+
+/* Does it need a piece of the block of this type? One without elements is seldom mentioned. */
+static bool is_placed(const tp_c *c, const tp_c_buffer *b, tp_dtype d)
+{
+    return b->kind == TP_C_MEMORY && b->dtype == d && (b->count || is_named(c, b));
+}
+
 /* One block a type; `declare` gets the lines that name its pieces. */
 static bool plan_memory(tp_c *c, tp_dtype d, tp_text *out, tp_text *declare)
 {
@@ -425,7 +494,7 @@ static bool plan_memory(tp_c *c, tp_dtype d, tp_text *out, tp_text *declare)
     bool ok = true;
     for (size_t i = 0; ok && i < c->buffer.count; i++) {
         const tp_c_buffer *b = &c->buffer.item[i];
-        if (b->kind == TP_C_MEMORY && b->dtype == d)
+        if (is_placed(c, b, d))
             ok = tp_array_push(&row, ((tp_plan_row){ b->count, b->first, b->last, 0 }));
     }
     int64_t total = ok ? tp_memory_plan(row.item, row.count, ALIGN) : -1;
@@ -434,7 +503,7 @@ static bool plan_memory(tp_c *c, tp_dtype d, tp_text *out, tp_text *declare)
         tp_text_add(out, "static %s memory_%s[%lld];\n", tp_c_type(d), tp_c_short(d), (long long)(total ? total : 1));
         for (size_t i = 0; i < c->buffer.count; i++) {
             const tp_c_buffer *b = &c->buffer.item[i];
-            if (b->kind == TP_C_MEMORY && b->dtype == d)
+            if (is_placed(c, b, d))
                 tp_text_add(declare, "    %s *const %s = memory_%s + %lld;\n", tp_c_type(d), b->name, tp_c_short(d),
                             (long long)row.item[k++].place);
         }
@@ -449,8 +518,8 @@ static void put_parameters(const tp_c *c, const outputs *o, tp_text *out)
     size_t count = 0;
     for (size_t i = 0; i < c->buffer.count; i++)
         if (c->buffer.item[i].kind == TP_C_INPUT)
-            tp_text_add(out, "%sconst %s *%s", count++ ? ", " : "", tp_c_type((tp_dtype)c->buffer.item[i].dtype),
-                        c->buffer.item[i].name);
+            tp_text_add(out, "%s%s%s *%s", count++ ? ", " : "", c->buffer.item[i].written ? "" : "const ",
+                        tp_c_type((tp_dtype)c->buffer.item[i].dtype), c->buffer.item[i].name);
     for (size_t k = 0; k < o->value.count; k++)
         tp_text_add(out, "%s%s *out_%zu", count++ ? ", " : "", tp_c_type((tp_dtype)o->value.item[k].fact->dtype), k);
     if (!count)
@@ -516,13 +585,6 @@ static void put_main(const tp_c *c, const tp_c_source *s, const outputs *o, tp_t
     tp_text_add(out, "    return 0;\n}\n");
 }
 
-/* Does the function read it? What nobody names would be a warning. */
-static bool is_named(tp_c *c, const tp_c_buffer *b)
-{
-    return strstr(tp_text_read(&c->body), tp_c_text(c, " %s[", b->name)) ||
-           strstr(tp_text_read(&c->body), tp_c_text(c, "(%s[", b->name));
-}
-
 static bool put_file(tp_c *c, const tp_c_source *s, const outputs *o, tp_text *out)
 {
     static const uint8_t types[] = { TP_f32, TP_f64, TP_i64, TP_i32, TP_i16, TP_i8, TP_u8, TP_b8 };
@@ -558,11 +620,11 @@ static bool put_file(tp_c *c, const tp_c_source *s, const outputs *o, tp_text *o
 
 static bool write_graph(const tp_c_source *s, tp_text *out)
 {
-    tp_c c = { .failed = false };
+    tp_c c = { .failed = false, .into = { -1, NULL } };
     outputs o = { .c = &c };
     tp_arena_init(&c.arena);
     c.of = tp_alloc_zero(sizeof *c.of * (s->graph->node_count + 1));
-    bool ok = c.of && walk(&c, s, &o) && put_file(&c, s, &o, out);
+    bool ok = c.of && tp_c_find_written(&c, s->graph) && walk(&c, s, &o) && put_file(&c, s, &o, out);
     tp_arena_fini(&c.arena);
     tp_text_fini(&c.body);
     tp_array_fini(&c.buffer);
@@ -572,6 +634,7 @@ static bool write_graph(const tp_c_source *s, tp_text *out)
         tp_tensor_unref(c.owned.item[i]);
     tp_array_fini(&c.owned);
     tp_free(c.of);
+    tp_free(c.written);
     if (!ok && tp_error_kind() == TP_ERR_NONE)
         return tp_fail_memory();
     return ok;

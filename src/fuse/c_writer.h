@@ -2,13 +2,13 @@
  *
  *     void model(const float *in_x, float *out_0);
  *
- * Inputs and outputs are row-major arrays. Weights stand in the file, digit by digit what they are; values in between live
+ * Inputs and outputs are row-major arrays; an input that the program writes to is not const, and changes. Weights stand in the file, digit by digit what they are; values in between live
  * in static blocks, planned so that those that are not needed at the same time share memory (memory_plan.h). Views are no
- * code: they are other strides into the memory of what they look at. Element-wise ops are written from their tile
+ * code: they are other strides into the memory of what they look at, so writes through them are loops as others are. Element-wise ops are written from their tile
  * programs, so there is no second definition of them; sums run in order with fma, as our own kernels do.
  * The same graph gives the same bytes, and they compile without a warning under -Wall -Wextra -Wpedantic.
  *
- * Fails: TP_ERR_UNIMPLEMENTED naming an op, a type (halves, complex) or a size that is not known. */
+ * Fails: TP_ERR_UNIMPLEMENTED naming an op, a weight that is written, a type (halves, complex) or a size that is not known. */
 #ifndef TP_FUSE_C_WRITER_H
 #define TP_FUSE_C_WRITER_H
 
@@ -17,7 +17,7 @@
 
 /* All borrowed. The arrays are by node id of the graph. */
 typedef struct tp_c_source {
-    tp_graph *graph;                    /* without writes */
+    tp_graph *graph;
     const tp_tensor *const *constant;   /* of get_attr nodes, and of placeholders that hold weights; NULL: an input */
     const char *const *name;            /* what weights and inputs are called; NULL, or a NULL in it: as their node */
     const char *function;               /* NULL: "model" */

@@ -62,6 +62,70 @@ TP_TEST(views_are_strides_and_memory_is_shared)
     (void)tp_scope_end(&s);
 }
 
+TP_TEST(writes_go_through_views)
+{
+    tp_scope s;
+    tp_scope_start(&s);
+    tp_tensor *x = test_square(&s);
+    tp_recorder *r = test_record(&s, x, NULL, TP_LAYER_TRACE_R);
+    tp_tensor *y = CALL(&s, "clone", T(x)), *row = CALL(&s, "select.int", T(y), I(0), I(1));
+    CALL(&s, "relu_", T(row));
+    CALL(&s, "add_.Tensor", T(row), T(CALL(&s, "select.int", T(y), I(1), I(0))));
+    test_record_end(&s, r, y);
+    expect_text(&s, r,
+                "static float memory_f32[18];\n\n"
+                "void f(const float *in_x_1, float *out_0);\n"
+                "void f(const float *in_x_1, float *out_0)\n{\n"
+                "    float *const t_clone = memory_f32 + 0;\n"
+                "    float *const t_add__aside = memory_f32 + 16;\n\n"
+                "    /* clone = clone(x_1) */\n"
+                "    for (int64_t i = 0; i < 4; i++) {\n        t_clone[i] = in_x_1[i];\n    }\n\n"
+                "    /* relu_ = relu_(select) */\n"
+                "    for (int64_t i = 0; i < 2; i++) {\n"
+                "        const float r0 = t_clone[2 + i];\n"
+                "        const float r1 = r0 < 0 ? 0 : r0;\n"
+                "        t_clone[2 + i] = r1;\n    }\n\n"
+                "    /* add_ = add_(relu_, select_1) */\n"
+                "    for (int64_t i = 0; i < 2; i++) {\n"
+                "        const float r0 = t_clone[2 + i];\n"
+                "        const float r1 = t_clone[i*2];\n"
+                "        const float r2 = r0 + r1;\n"
+                "        t_add__aside[i] = r2;\n    }\n"
+                "    for (int64_t i = 0; i < 2; i++) {\n        t_clone[2 + i] = t_add__aside[i];\n    }\n\n"
+                "    for (int64_t i = 0; i < 4; i++) {\n        out_0[i] = t_clone[i];\n    }\n}\n");
+    tp_recorder_free(r);
+    (void)tp_scope_end(&s);
+}
+
+/* The caller sees what became of its input; nobody would see what becomes of a weight. */
+TP_TEST(an_input_may_be_written_a_weight_may_not)
+{
+    tp_scope s;
+    tp_scope_start(&s);
+    tp_tensor *x = test_square(&s);
+    tp_recorder *r = test_record(&s, x, NULL, TP_LAYER_TRACE_R);
+    CALL(&s, "neg_", T(x));
+    test_record_end(&s, r, CALL(&s, "relu", T(x)));
+    if (r && !s.failed) {
+        tp_text text = { 0 };
+        tp_c_source source = { .graph = tp_recorder_graph(r), .function = "f" };
+        TP_EXPECT(tp_c_write(&source, &text) && strstr(tp_text_read(&text), "void f(float *in_x_1, float *out_0)"));
+        const tp_tensor *constant[64] = { NULL };
+        const char *name[64] = { NULL };
+        const tp_node *n = tp_graph_first(source.graph);
+        constant[n->id] = x;
+        name[n->id] = "counts";
+        source.constant = constant;
+        source.name = name;
+        TP_EXPECT(!tp_c_write(&source, &text));
+        TP_EXPECT_TEXT(tp_error_text(), "the program writes to 'counts': in C weights and buffers are constant");
+        tp_error_clear();
+        tp_text_fini(&text);
+    }
+    tp_recorder_free(r);
+    (void)tp_scope_end(&s);
+}
+
 TP_TEST(what_has_no_words_is_named)
 {
     static const char *const op[] = { "roll", "sort" };
@@ -79,4 +143,5 @@ TP_TEST(what_has_no_words_is_named)
     }
 }
 
-TP_TESTS(TP_SWEPT(views_are_strides_and_memory_is_shared), TP_SWEPT(what_has_no_words_is_named))
+TP_TESTS(TP_SWEPT(views_are_strides_and_memory_is_shared), TP_SWEPT(writes_go_through_views),
+         TP_SPARSE(an_input_may_be_written_a_weight_may_not), TP_SWEPT(what_has_no_words_is_named))

@@ -12,13 +12,22 @@
 /* The context of the recorder's table. */
 typedef struct opening {
     tp_open_keep *keep;
+    int depth; /* calls that are being opened inside each other */
 } opening;
+
+/* Decompositions of this depth go in circles: one that is a call of the op itself, where eager calls run a kernel instead. */
+enum { DEEPEST = 64 };
 
 static int open_call(void *context, const tp_op *op, const tp_value *arg, tp_value *result)
 {
-    const opening *o = context;
-    int keep = op->open ? o->keep(op, arg) : 1;
-    return keep < 0 ? -1 : keep ? 0 : op->open(op, arg, result) ? 1 : -1;
+    opening *o = context;
+    int keep = op->open && o->depth < DEEPEST ? o->keep(op, arg) : 1;
+    if (keep)
+        return keep < 0 ? -1 : 0;
+    o->depth++;
+    bool ok = op->open(op, arg, result);
+    o->depth--;
+    return ok ? 1 : -1;
 }
 
 /* What stands for a get_attr node while the graph runs: the fake tensor by its path. */
@@ -88,7 +97,7 @@ static bool run(tp_graph *g, tp_recorder *r, attributes *a)
 
 tp_graph *tp_fuse_open(tp_graph *g, tp_open_keep *keep)
 {
-    opening context = { keep };
+    opening context = { keep, 0 };
     tp_record_host host = { .context = &context, .decompose = open_call };
     attributes a = { g, tp_alloc_zero(sizeof *a.of * (g->node_count + 1)) };
     tp_recorder *r = a.of ? tp_recorder_new(&host) : NULL;

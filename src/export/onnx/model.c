@@ -59,12 +59,34 @@ static bool is_getitem(const tp_node *n)
            strcmp(n->target.builtin->name, "getitem") == 0;
 }
 
-/* A write that only tells an input its new value: exported programs do not write. */
-static bool is_epilogue(const tp_node *n)
+/* The placeholder that a call gives its new value, when the result is not read. */
+static const tp_node *told(const tp_node *n)
 {
     const tp_node *to = n->arg_count ? tp_as_node(n->arg[0]) : NULL;
-    return is_op(n) && strcmp(n->target.op->name, "copy_") == 0 && n->user_count == 0 && to &&
-           to->kind == TP_PLACEHOLDER;
+    bool tells = is_op(n) && strcmp(n->target.op->name, "copy_") == 0 && n->user_count == 0 && to && to->kind == TP_PLACEHOLDER;
+    return tells ? to : NULL;
+}
+
+static void note_view(tp_node *n, void *data)
+{
+    const tp_node **to = data;
+    while (is_op(n) && n->target.op->kind == TP_LIKE_VIEW && n->arg_count && tp_as_node(n->arg[0]))
+        n = tp_as_node(n->arg[0]);
+    *to = n == *to ? NULL : *to;
+}
+
+/* A write that only tells an input its new value, after all calls: exported programs do not write. What is read of the input
+ * afterwards, an output that is a view of it, would be the old value. */
+static bool is_epilogue(const tp_node *n)
+{
+    const tp_node *to = told(n), *last = n;
+    while (to && last->kind == TP_CALL_FUNCTION && told(last))
+        last = last->next;
+    if (!to || last->kind != TP_OUTPUT)
+        return false;
+    if (last->arg_count)
+        tp_value_each_node(last->arg[0], note_view, &to);
+    return to != NULL;
 }
 
 /* ---- what has no rule ---- */
@@ -248,6 +270,11 @@ static void add_output(tp_node *n, void *data)
     tp_text_fini(&name);
 }
 
+static const char *name_of(const tp_onnx_source *s, const tp_node *n)
+{
+    return s->name && s->name[n->id] ? s->name[n->id] : n->name;
+}
+
 static bool walk(tp_onnx *o, const tp_onnx_source *s)
 {
     outputs out = { o, s, 0 };
@@ -258,7 +285,8 @@ static bool walk(tp_onnx *o, const tp_onnx_source *s)
         if (n->kind == TP_PLACEHOLDER || n->kind == TP_GET_ATTR)
             ok = add_placeholder(o, n, s->constant ? s->constant[n->id] : NULL, name);
         else if (is_epilogue(n))
-            continue;
+            ok = !s->constant || !s->constant[told(n)->id] ||
+                 tp_fail(TP_ERR_UNIMPLEMENTED, "ONNX export: the program writes to '%s', a weight or buffer", name_of(s, told(n)));
         else if (is_op(n))
             ok = lower_op(o, n);
         else if (is_getitem(n))
