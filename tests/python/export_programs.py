@@ -397,5 +397,6 @@ class Plain(nn.Module):
 
 
 NAMES = [*PROGRAMS, "submodules"]
+FUNCTIONS = {name for name in NAMES if name.isidentifier() and name != "a"}
 # What these compute nobody reads: where it raises, the program, from which it was taken out, does not.
 UNREAD = {text for text in NAMES if any(word in text for word in ("interpolate", "topk", "index_select", "gather"))}
