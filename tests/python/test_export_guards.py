@@ -181,7 +181,7 @@ def test_guard_that_cannot_be_read_refuses_the_file():
 @pytest.mark.skipif(ORACLE is None, reason="TAPER_ORACLE names no Python with PyTorch")
 def test_guards_of_files_of_pytorch(tmp_path):
     """PyTorch writes the programs, and reads ours: what it took for granted holds here, and the other way round."""
-    texts = [text for text in sizes.NAMES if text not in sizes.FUNCTIONS and "is_same_size" not in text][::10]
+    texts = [text for text in sizes.NAMES if text not in sizes.FUNCTIONS and not text.startswith("->") and "is_same_size" not in text][::10]
     (tmp_path / "texts.json").write_text(json.dumps([text.replace("taper.", "torch.") for text in texts]))
     subprocess.run([ORACLE, "-c", WRITES, str(tmp_path)], check=True, capture_output=True)
     read = 0
