@@ -69,7 +69,7 @@ class KeptState:
     """`with KeptState(model): …` runs the model on copies of its state."""
 
     def __init__(self, root):
-        self.root, self.undo, self.waiting, self.memo, self.copies = root, [], [], {}, {}
+        self.root, self.undo, self.waiting, self.memo, self.copies, self.installed = root, [], [], {}, {}, []
 
     def __enter__(self):
         from .random import get_rng_state, set_rng_state
@@ -89,6 +89,10 @@ class KeptState:
     def __exit__(self, *_):
         while self.undo:
             self.undo.pop()()
+
+    def replaced(self):
+        """The names of parameters and buffers that are other tensors by now."""
+        return [name for name, held, copy in self.installed if held.get(name) is not copy]
 
     def copy_of(self, value):
         """What stands for a value meanwhile: a copy of a tensor, a tuple or an iterator; anything else stands for itself, its contents wait."""
@@ -135,7 +139,7 @@ class KeptState:
         """Objects of the program's classes, and modules of ours; other objects of this package and of Python's library stay as they are."""
         from .nn import Module
 
-        home = type(value).__module__.partition(".")[0]
+        home = str(type(value).__module__).partition(".")[0]
         return isinstance(value, (Module, types.SimpleNamespace)) or (home != OWN and home not in (sys.stdlib_module_names - {"__main__"}))
 
     def tensor(self, x):
@@ -170,6 +174,9 @@ class KeptState:
         self.undo.append(lambda: type(held) is kind or object.__setattr__(held, "__class__", kind))     # lazy modules become others
         if isinstance(getattr(held, "__dict__", None), dict):
             self.contents(vars(held))
+            for tensors in (vars(held).get(kind) for kind in ("_parameters", "_buffers")):
+                if isinstance(tensors, dict):
+                    self.installed += [(name, tensors, self.copy_of(x)) for name, x in tensors.items() if isinstance(x, _C.Tensor)]
         for name in {name for base in kind.__mro__ for name in self.slots_of(base)}:
             if hasattr(held, name):
                 self.attribute(held, name)
