@@ -3,6 +3,7 @@
  * For each size, in PyTorch's order: the symbol unifies with values already seen; a size that is an expression of one unseen
  * symbol is solved for it; then bounds. A lower bound up to 2 is not enforced, so that sizes 0 and 1 pass an ordinary Dim. */
 #include "base/array.h"
+#include "export/constraints.h"
 #include "export/signature.h"
 #include "ops/symbolic.h"
 #include "sym/env.h"
@@ -101,26 +102,13 @@ static bool ask(const checking *c, tp_compare how, tp_sym got, int64_t bound)
     return tp_sym_guard(tp_sym_compare(how, got, tp_sym_int(bound)), &answer) && (answer || fail_bound(c, texts[how], bound, got));
 }
 
-/* want = factor * symbol + offset; false: it is no such thing, no error is set */
-static bool read_linear(tp_sym want, tp_sym symbol, int64_t *factor, int64_t *offset)
-{
-    int64_t at[3];
-    for (int i = 0; i < 3; i++)
-        if (!tp_sym_eval(want, &(tp_binding){ symbol, tp_sym_int(i) }, 1, &at[i])) {
-            tp_error_clear();
-            return false;
-        }
-    *offset = at[0];
-    return !__builtin_sub_overflow(at[1], at[0], factor) && *factor > 0 && at[2] - at[1] == *factor;
-}
-
 static bool ask_size(checking *c, tp_sym want, tp_sym got)
 {
     tp_sym symbol[2];
     int64_t factor, offset;
     if (tp_sym_is_int(want))
         return ask(c, TP_EQ, got, tp_sym_as_int(want));
-    if (tp_sym_free_symbols(want, symbol, 2) != 1 || !read_linear(want, symbol[0], &factor, &offset))
+    if (tp_sym_free_symbols(want, symbol, 2) != 1 || !tp_size_is_linear(want, symbol[0], &factor, &offset))
         return true;
     const tp_binding *known = find(c, symbol[0]);
     tp_sym rest = tp_sym_sub(got, tp_sym_int(offset)), root = tp_sym_floordiv(rest, tp_sym_int(factor));

@@ -32,8 +32,7 @@ static size_t find(const tp_dim *dim, size_t count, tp_sym symbol)
     return count;
 }
 
-/* x as factor * symbol + offset, by its values at 0, 1 and 2; false: it is no such thing. */
-static bool read_linear(tp_sym x, tp_sym symbol, int64_t *factor, int64_t *offset)
+bool tp_size_is_linear(tp_sym x, tp_sym symbol, int64_t *factor, int64_t *offset)
 {
     int64_t at[3];
     for (int i = 0; i < 3; i++)
@@ -42,8 +41,7 @@ static bool read_linear(tp_sym x, tp_sym symbol, int64_t *factor, int64_t *offse
             return false;
         }
     *offset = at[0];
-    *factor = at[1] - at[0];
-    return at[2] - at[1] == *factor && *factor > 0;
+    return !__builtin_sub_overflow(at[1], at[0], factor) && *factor > 0 && at[2] - at[1] == *factor;
 }
 
 static int64_t divide_up(int64_t a, int64_t b)
@@ -70,7 +68,7 @@ static void look(const tp_dim *dim, size_t count, size_t i, finding *f)
         f->value = tp_sym_as_int(now);
         return;
     }
-    if (!tp_sym_same(now, dim[i].symbol) && tp_sym_free_symbols(now, &root, 1) == 1 && read_linear(now, root, &f->factor, &f->offset)) {
+    if (!tp_sym_same(now, dim[i].symbol) && tp_sym_free_symbols(now, &root, 1) == 1 && tp_size_is_linear(now, root, &f->factor, &f->offset)) {
         f->of = find(dim, count, root);
         f->equal = f->of < count && f->factor == 1 && f->offset == 0;
         f->related = f->of < count && !f->equal;

@@ -17,6 +17,9 @@
 
 #include "sym/env.h"
 
+/* x as factor * symbol + offset, factor above 0, by its values at 0, 1 and 2; false, without an error: it is no such thing. */
+TP_API bool tp_size_is_linear(tp_sym x, tp_sym symbol, int64_t *factor, int64_t *offset);
+
 typedef struct tp_dim {
     const char *name;           /* borrowed: "batch" */
     const char *source;         /* borrowed, may be NULL: "L['x'].size()[0]", the first size that has it */

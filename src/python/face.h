@@ -176,8 +176,8 @@ tp_value face_sym_value(PyObject *o);                   /* of one for which face
 bool face_sym_int(PyObject *o, int64_t *out);           /* specialises, with a guard; false: exception set */
 bool face_sym_truth(PyObject *o, bool *answer);         /* the same of a condition */
 /* The size and the count of a tensor as numbers, with a guard where they are expressions; false: exception set. */
-bool face_known_size(const tp_tensor *t, int dim, int64_t *out);
-bool face_known_numel(const tp_tensor *t, int64_t *out);
+bool sym_known_size(const tp_tensor *t, int dim, int64_t *out);
+bool sym_known_numel(const tp_tensor *t, int64_t *out);
 tp_shape_env *face_env_of(PyObject *o);                 /* of a ShapeEnv; borrowed */
 PyObject *face_fake_mode(const tp_tensor *t);           /* borrowed; NULL: belongs to none (no exception set) */
 PyObject *face_shape_env(tp_shape_env *env);            /* None: Python does not know it */

@@ -479,7 +479,7 @@ static tp_tensor *without_leading_ones(tp_tensor *v, int ndim)
     int drop = 0;
     int64_t size[TP_MAX_DIMS], first;
     while (v->ndim - drop > ndim) {
-        if (!face_known_size(v, drop, &first))
+        if (!sym_known_size(v, drop, &first))
             return NULL;
         if (first != 1)
             break;
@@ -488,7 +488,7 @@ static tp_tensor *without_leading_ones(tp_tensor *v, int ndim)
     if (!drop)
         return tp_tensor_ref(v);
     for (int i = drop; i < v->ndim; i++)
-        if (!face_known_size(v, i, &size[i - drop]))
+        if (!sym_known_size(v, i, &size[i - drop]))
             return NULL;
     tp_value list = tp_value_ints(size, (size_t)(v->ndim - drop)), result;
     if (missing(face.op_view, "view") || list.tag != TP_LIST)

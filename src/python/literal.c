@@ -353,7 +353,7 @@ static PyObject *fake_list(const tp_tensor *t)
         return face_item(t);
     const tp_op *select = tp_op_find("aten", "select", "int");
     int64_t length;
-    PyObject *list = face_known_size(t, 0, &length) ? PyList_New(length) : NULL;
+    PyObject *list = sym_known_size(t, 0, &length) ? PyList_New(length) : NULL;
     for (int64_t i = 0; list && i < length; i++) {
         tp_value row = tp_none();
         bool ok = tp_call1(select, 3, (tp_value[]){ tp_of_tensor(t), tp_int(0), tp_int(i) }, &row);

@@ -442,7 +442,7 @@ static int number_bool(PyObject *a)
         return is;
     }
     int64_t count;
-    if (!face_known_numel(t, &count))
+    if (!sym_known_numel(t, &count))
         return -1;
     if (count != 1) {
         PyErr_SetString(PyExc_RuntimeError, count ? "Boolean value of Tensor with more than one value is ambiguous"
@@ -541,7 +541,7 @@ static Py_ssize_t length(PyObject *self)
             "tensor.shape[0]. Passing a tensor of different shape might lead to errors or silently give incorrect results."))
         return -1;
     int64_t count;
-    return face_known_size(t, 0, &count) ? (Py_ssize_t)count : -1;
+    return sym_known_size(t, 0, &count) ? (Py_ssize_t)count : -1;
 }
 
 PyType_Slot face_number_slots[] = {

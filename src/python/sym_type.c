@@ -293,7 +293,7 @@ bool face_sym_int(PyObject *o, int64_t *out)
     return false;
 }
 
-bool face_known_size(const tp_tensor *t, int dim, int64_t *out)
+bool sym_known_size(const tp_tensor *t, int dim, int64_t *out)
 {
     *out = t->size[dim];
     if (TP_LIKELY(!tp_tensor_is_symbolic(t)) || tp_sym_guard_int(tp_tensor_sym_size(t, dim), out))
@@ -302,7 +302,7 @@ bool face_known_size(const tp_tensor *t, int dim, int64_t *out)
     return false;
 }
 
-bool face_known_numel(const tp_tensor *t, int64_t *out)
+bool sym_known_numel(const tp_tensor *t, int64_t *out)
 {
     tp_sym all = tp_sym_int(1);
     *out = t->numel;

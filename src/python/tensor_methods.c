@@ -202,14 +202,14 @@ METHOD(__len__)
     int64_t length;
     if (t->ndim == 0)
         return PyErr_Format(PyExc_TypeError, "len() of a 0-d tensor");
-    return face_known_size(t, 0, &length) ? PyLong_FromLongLong(length) : NULL;
+    return sym_known_size(t, 0, &length) ? PyLong_FromLongLong(length) : NULL;
 }
 
 /* ---- elements as Python numbers ---- */
 BARE(item)
 {
     int64_t numel;
-    if (!face_known_numel(t, &numel))
+    if (!sym_known_numel(t, &numel))
         return NULL;
     if (numel != 1)
         return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", LL(numel));
@@ -226,7 +226,7 @@ BARE(tolist)
 METHOD(__complex__)
 {
     int64_t numel;
-    if (!face_known_numel(t, &numel))
+    if (!sym_known_numel(t, &numel))
         return NULL;
     if (numel != 1)
         return PyErr_Format(PyExc_ValueError, "only one element tensors can be converted to Python scalars");

@@ -478,7 +478,12 @@ static tp_sym comparison(parser *p)
     for (size_t i = 0; !tp_sym_is_failed(x) && i < TP_COUNT(signs); i++)
         if (accept(p, signs[i].token)) {
             tp_sym y = bits(p);
-            return typed(p, x, false) && typed(p, y, false) ? tp_sym_compare(signs[i].how, x, y) : TP_SYM_FAILED;
+            if (!typed(p, x, false) || !typed(p, y, false))
+                return TP_SYM_FAILED;
+            tp_sym made = tp_sym_compare(signs[i].how, x, y);
+            if (p->find && tp_sym_is_bool(made) && !tp_sym_note_decided(signs[i].how, x, y, tp_sym_same(made, TP_SYM_TRUE)))
+                return TP_SYM_FAILED;
+            return made;
         }
     return x;
 }

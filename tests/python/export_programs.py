@@ -39,7 +39,7 @@ len(x) > 5 | len(x) == len(y) | x.__len__() > 5 | len(x.shape) == 2 | x.nbytes >
 x.shape.numel() > 40 | x.size().numel() > y.numel() | taper.numel(x) > 40 | x.untyped_storage().nbytes() > 150 | x.untyped_storage().size() == 192
 len(x.untyped_storage()) > 150 | (x + 1).untyped_storage().nbytes() > 150 | x.storage_offset() == 0 | x[2:].storage_offset() > a | x.t().stride(0) == 1
 x.t().contiguous().stride(0) > 5 | x.reshape(-1).stride(0) == 1 | x.t().contiguous().stride()[0] == 8 | x.is_contiguous() | x.t().is_contiguous()
-x.shape == y.shape | x.shape != y.shape | x.shape[0:1] == y.shape[0:1] | tuple(x.shape) == (8, 6) | list(x.shape) == [8, 6] | x.is_same_size(y) | x.size() > y.size()
+x.shape == y.shape | x.shape != y.shape | x.shape[0:1] == y.shape[0:1] | tuple(x.shape) == (8, 6) | list(x.shape) == [8, 6] | x.is_same_size(y) | taper.is_same_size(x, y) | x.size() > y.size()
 x.shape[-2] > 6 | x.size(0) > 6 | x.size(-2) > 6 | x.size()[0] > 6 | 8 in x.shape | x.shape.count(6) == 1 | x.shape.index(6) == 1 | max(x.shape) > 7 | x.T.shape[1] > 6
 sum(x.shape) > 12 | math.prod(x.shape) > 40 | x.itemsize * a > 30 | x.dim() == 2 and a > 5 | x.ndim * a > 15 | taper.Size([a, 2]).numel() > 15
 taper.cat([x, y]).shape[0] > 15 | taper.cat([x, y], 0).numel() % 10 == 0 | x.reshape(-1).shape[0] > 40 | x.view(-1, 3).shape[0] > 15 | x[2:].shape[0] > 5
@@ -63,6 +63,28 @@ for number, text in enumerate(filter(None, (part.strip() for part in CONDITIONS.
     def branch(x, y, code=code):
         return pick(eval(code, globals(), {"x": x, "y": y, "a": x.shape[0], "b": y.shape[0]}), x)
     PROGRAMS[text] = branch
+
+
+# ---- values ----
+VALUES = """
+taper.cond(a > 5, lambda x: x + 1, lambda x: x - 1, (x,)) | taper.cond(a % 3 == 2, lambda x: x + 1, lambda x: x - 1, (x,))
+taper.cond(x.sum() > 0, lambda x: x * x.shape[0], lambda x: x - x.shape[0], (x,)) | x * taper.sym_sum([a, b, 1])
+taper.vmap(lambda r: r * 2 if a < b else r)(x) | taper.func.grad(lambda v: (v * v).sum() if v.shape[0] % 2 == 0 else v.sum())(x)
+taper.func.hessian(lambda v: (v ** 3).sum())(x[:, 0]) | taper.utils.checkpoint.checkpoint(lambda v: v + (a % 2), x, use_reentrant=False)
+sorted([x, y], key=lambda v: v.shape[0])[0] | max([x, y], key=len) * 2 | taper.stack([r * i for i, r in enumerate(x.unbind(0))])
+x[slice(*slice(None, None, 2).indices(a))] | x[list(range(a))[::-1]] | x * float(a) ** 2 | x[taper.arange(a) % 2 == 0]
+F.pad(x, (0, 0, 0, (4 - a % 4) % 4)).view(-1, 4, 6).sum(1) | x[:a // 4 * 4].view(-1, 4, 6).mean(1) | taper.cat([x[a // 2:], x[:a // 2]])
+x + taper.arange(100.)[:a, None] | x + taper.arange(10.)[:a, None] | (x @ y.t()).masked_fill(taper.ones(a, b).triu(1).bool(), 0.)
+F.interpolate(x.t()[None], size=b) | F.adaptive_avg_pool1d(x.t(), b // 4) | taper.stack([c.sum() * i for i, c in enumerate(x.chunk(4))])
+[c.sum() for c in x.tensor_split([2, 4])] | [c.sum() for c in x.split(a // 2)] | x[2:] - y[:a - 2] | x.diagonal(1) * a | x.view(a * 2, 3) + 1
+taper.bmm(x.reshape(-1, 2, 3), x.reshape(-1, 3, 2)) | taper.diff(x, n=9, dim=0) | taper.fft.rfft(x, n=4, dim=0).abs() | F.unfold(x[None, None], (2, 2))
+F.conv1d(x.t(), taper.ones(2, 6, 3), padding="same") | taper.matmul(x.reshape(1, 2, -1, 3), x.reshape(1, 1, 3, -1)) | taper.cov(x) | x.unfold(0, 3, 2).sum(2)
+taper.linspace(0, 1, a) | taper.hann_window(a) | taper.tensor(x.shape) | taper.stft(x.reshape(-1), 8, 4, return_complex=True).abs() | x.new_tensor(a)
+""".replace("\n", " | ")
+
+for number, text in enumerate(filter(None, (part.strip() for part in VALUES.split(" | ")))):
+    code = compile(text, f"<size value {number}>", "eval")
+    PROGRAMS["-> " + text] = lambda x, y, code=code: eval(code, {**globals(), "x": x, "y": y, "a": x.shape[0], "b": y.shape[0]})
 
 
 # ---- statements ----
@@ -397,5 +419,6 @@ class Plain(nn.Module):
 
 
 NAMES = [*PROGRAMS, "submodules"]
+FUNCTIONS = {name for name in NAMES if name.isidentifier() and name != "a"}
 # What these compute nobody reads: where it raises, the program, from which it was taken out, does not.
 UNREAD = {text for text in NAMES if any(word in text for word in ("interpolate", "topk", "index_select", "gather"))}

@@ -43,7 +43,7 @@ def _own(overload):
 _missed = set()             # what was said to have no decomposition: once
 
 
-def say_missing(ops, what):
+def warn_missing(ops, what):
     """Warns, once of each, that there is no decomposition of these ops."""
     missing = [str(op) for op in ops if str(op) not in _missed]
     _missed.update(missing)
@@ -62,7 +62,7 @@ def get_decompositions(aten_ops, type="post_autograd"):
         first = next(iter(functions), None)
         if first is not None and functions[first] is None:
             missing.append(first)
-    say_missing(missing, "get_decompositions leaves it out")
+    warn_missing(missing, "get_decompositions leaves it out")
     return found
 
 

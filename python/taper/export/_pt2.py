@@ -30,6 +30,10 @@ def save(program, file, extra_files=None):
     root = program.module_call_graph[0].signature
     ranges = [(str(symbol), int(bounds.lower), int(bounds.upper)) for symbol, bounds in program.range_constraints.items()
               if str(symbol).isidentifier()]
+    if program._shape_env is not None:      # sizes of inputs that became expressions of others: PyTorch wants a range of each symbol
+        known = {name for name, _, _ in ranges}
+        ranges += [(name, low, high) for name, _, low, high, value, sources in program._shape_env._symbols
+                   if value is not None and sources and name not in known]
     path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else None
     made = _C._export_save(path, program.graph, program.graph_signature._capsule(), dict(program.state_dict), dict(program.constants), ranges,
                            list(program._guards_code),

@@ -320,8 +320,8 @@ class _Symbols:
                 raise UserError(UserErrorType.CONSTRAINT_VIOLATION,
                                 f"Expected shape[{source.rpartition('[')[2][:-1]}] = {hint} of input Tensor to be of the form "
                                 f"{dim.__name__}, where {root.__name__} is an integer")
-            said = f"(({source} - {dim._offset}) // {dim._factor})"      # no input has this size itself
-            known = (root, self.env._symbol(value, said, root.min, root.max, False), [(None, value)])
+            text = f"(({source} - {dim._offset}) // {dim._factor})"      # no input has this size itself
+            known = (root, self.env._symbol(value, text, root.min, root.max, False), [(None, value)])
             self.of_name[root.__name__] = known
         want = dim.fn(known[2][0][1])
         if want != hint:

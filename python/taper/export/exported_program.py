@@ -204,7 +204,7 @@ class ExportedProgram:
             table = {}      # from training IR this only lowers, whatever the table
         graph, signature, guards = _trace._retrace(self, _trace_table(table), _preserve_ops)
         if decomp_table is None and table:
-            _say_left(graph, table)
+            _warn_left(graph, table)
         return ExportedProgram(GraphModule({}, graph), graph, signature, self._state_dict, self._range_constraints, self._module_call_graph,
                                self._example_inputs, self._constants, _dialect="ATEN", _aliases=self._aliases, _shape_env=self._shape_env, _guards_code=guards)
 
@@ -215,12 +215,12 @@ class ExportedProgram:
         return f"ExportedProgram:\n    {module}\nGraph signature: {signature}\nRange constraints: {self._range_constraints}\n"
 
 
-def _say_left(graph, table):
+def _warn_left(graph, table):
     """Names, once, the ops in the graph that are not core and that nothing opens."""
-    from .._decomp import say_missing
+    from .._decomp import warn_missing
     CORE = 1
     ops = dict.fromkeys(n.target for n in graph.nodes if isinstance(n.target, _C._OpOverloadBase) and n.target.namespace == "aten")
-    say_missing([op for op in ops if not op._flags & CORE and op not in table], "run_decompositions leaves it in the graph")
+    warn_missing([op for op in ops if not op._flags & CORE and op not in table], "run_decompositions leaves it in the graph")
 
 
 def _trace_table(table):

@@ -2,6 +2,7 @@
 #include "base/runtime.h"
 #include "ops/copy.h"
 #include "ops/rules/rules.h"
+#include "ops/symbolic.h"
 #include "sym/env.h"
 
 static bool has_format(const tp_tensor *t, tp_value format)
@@ -143,8 +144,13 @@ static bool same_sizes(const tp_tensor *a, const tp_tensor *b)
 
 TP_HOOK_D(tp_d_is_same_size)
 {
+    const tp_tensor *a = arg[0].tensor, *b = arg[1].tensor;
+    bool same = a->ndim == b->ndim;
     (void)op;
-    result[0] = tp_bool(same_sizes(arg[0].tensor, arg[1].tensor));
+    for (int i = 0; same && i < a->ndim; i++)
+        if (!tp_sym_guard(tp_sym_eq(tp_tensor_sym_size(a, i), tp_tensor_sym_size(b, i)), &same))
+            return false;
+    result[0] = tp_bool(same);
     return true;
 }
 
