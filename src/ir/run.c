@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/runtime.h"
+#include "ops/arguments.h"
 #include "ops/dispatch.h"
 
 enum { FEW_SLOTS = 64, MOST_ARGS = 64, POLL_EVERY = 64 };
@@ -44,7 +45,7 @@ struct tp_plan {
     tp_graph *graph;            /* counted: owns what the templates name */
     tp_arena  arena;
     tp_run_host host;
-    bool      has_host;
+    bool      has_host, checked;
     uint32_t  input_count, slot_count, step_count;
     step     *step;             /* arena */
     held     *held;             /* arena */
@@ -250,6 +251,14 @@ tp_plan *tp_plan_new(tp_graph *g, const tp_run_host *host)
     return NULL;
 }
 
+void tp_plan_check_args(tp_plan *p)
+{
+    p->checked = true;
+    for (uint32_t i = 0; i < p->held_count; i++)
+        if (p->held[i].value.tag == TP_HANDLE && p->held[i].value.handle->type == &function_type)
+            tp_plan_check_args(((function *)(void *)p->held[i].value.handle)->plan);
+}
+
 void tp_plan_free(tp_plan *p)
 {
     if (!p)
@@ -320,11 +329,12 @@ static bool run_call(const tp_plan *p, const step *s, const tp_value *arg, tp_va
     default: break;
     }
     switch ((tp_target_kind)n->target.kind) {
-    case TP_TARGET_OP: return run_op(n->target.op, arg, out);
+    case TP_TARGET_OP:
+        return (!p->checked || tp_op_check_args(n->target.op, arg)) && run_op(n->target.op, arg, out);
     case TP_TARGET_BUILTIN:
         if (s->arg_count != n->target.builtin->arity)
             return tp_fail(TP_ERR_TYPE, "%s takes %d arguments (%u given)", n->target.builtin->name, n->target.builtin->arity, s->arg_count);
-        if (!is_pythonic(arg, s->arg_count) || !p->has_host)
+        if (!is_pythonic(arg, s->arg_count) || !h->builtin)
             return n->target.builtin->run(arg, out);
         return h->builtin(n->target.builtin, arg, out);
     case TP_TARGET_HANDLE: return h->call(n->target.handle, arg, s->arg_count, s->keyword_count, out);
