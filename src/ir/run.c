@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/array.h"
 #include "base/runtime.h"
 #include "ops/arguments.h"
 #include "ops/dispatch.h"
@@ -50,6 +51,7 @@ struct tp_plan {
     step     *step;             /* arena */
     held     *held;             /* arena */
     uint32_t  held_count;
+    tp_array(tp_value) spread;  /* owned: lists that stand for single numbers of the graph */
     uint32_t *slot_of;          /* arena: by node id */
     tp_value  output;           /* borrowed from the graph */
 };
@@ -135,6 +137,26 @@ static bool has_nodes(tp_value v)
     return false;
 }
 
+/* A number alone for T[n] is n of it: Python's parser sees to it, a graph may have it as it was written. */
+static bool spread_numbers(tp_plan *p, const tp_op *op, tp_value *arg)
+{
+    for (int i = 0; i < op->arg_count; i++) {
+        const tp_arg *a = &op->arg[i];
+        if (!a->list || !a->length || a->type == TP_TYPE_TENSOR || !tp_is_number(arg[i]))
+            continue;
+        tp_list *l = tp_list_new(a->length);
+        for (uint32_t k = 0; l && k < a->length; k++)
+            l->item[k] = tp_value_ref(arg[i]);
+        if (!l || !tp_array_push(&p->spread, tp_of_list(l))) {
+            if (l)
+                tp_value_unref(tp_of_list(l));
+            return false;
+        }
+        arg[i] = tp_of_list(l);
+    }
+    return true;
+}
+
 static bool fill_step(tp_plan *p, step *s)
 {
     const tp_node *n = s->node;
@@ -149,7 +171,7 @@ static bool fill_step(tp_plan *p, step *s)
     if (!(s->arg = tp_arena_take_array(&p->arena, count + 1, sizeof *s->arg)) ||
         !(s->patch = tp_arena_take_array(&p->arena, count + 1, sizeof *s->patch)))
         return tp_fail_memory();
-    if (op && !tp_node_op_args(n, s->arg))
+    if (op && (!tp_node_op_args(n, s->arg) || !spread_numbers(p, n->target.op, s->arg)))
         return false;
     if (!op && count)
         memcpy(s->arg, n->arg, count * sizeof *s->arg);
@@ -265,6 +287,9 @@ void tp_plan_free(tp_plan *p)
         return;
     for (uint32_t i = 0; i < p->held_count; i++)
         tp_value_unref(p->held[i].value);
+    for (size_t i = 0; i < p->spread.count; i++)
+        tp_value_unref(p->spread.item[i]);
+    tp_array_fini(&p->spread);
     tp_arena_fini(&p->arena);
     tp_graph_unref(p->graph);
     tp_free(p);
