@@ -677,7 +677,7 @@ import io, sys, zipfile
 import taper
 with zipfile.ZipFile(sys.argv[1]) as z:
     files = {name: z.read(name) for name in z.namelist()}
-linear = next(name for name in files if name.endswith("linear.py"))
+linear = next(name for name in files if b"torch.linear" in files[name])
 for value in ("7", "4702111234474983745", "1.5", '"text"', "None", "[7]", "(7, 8)", "True", 'torch.device("cpu")', "self", "(input, input)", "[input]", "{}"):
     for how in ("return " + value + "\\n    return", "return torch.relu(" + value + ") #", "return torch.add(input, " + value + ") #", "return torch.cat(" + value + ") #",
                 "return torch.size(" + value + ", 0) #", "return torch.numel(" + value + ") #", "return torch.view(input, " + value + ") #", "a, b = " + value + "\\n    return",
