@@ -77,10 +77,11 @@ int tp_onnx_has_rule(const tp_op *op, const tp_value *arg)
 }
 
 /* Facts that are missing, or say what no value of the op can be, are no ground for a rule: opening finds out. */
-static int has_rule(const tp_op *op, const tp_value *fact)
+static int has_rule(const tp_node *n, const tp_value *fact)
 {
+    const tp_op *op = n->target.op;
     if (tp_op_check_args(op, fact))
-        return tp_onnx_has_rule(op, fact);
+        return is_constant(n) ? 1 : op->variant == TP_INPLACE ? 0 : tp_onnx_has_rule(op, fact);
     tp_error_clear();
     return 0;
 }
@@ -92,9 +93,7 @@ static int has_lowering(const tp_node *n)
         return is_getitem(n);
     if (is_epilogue(n))
         return 1;
-    bool ok = read_args(n, raw, fact);
-    int has = !ok ? -1 : is_constant(n) ? tp_op_check_args(n->target.op, fact) ? 1 : -1
-            : n->target.op->variant == TP_INPLACE ? 0 : has_rule(n->target.op, fact);
+    int has = read_args(n, raw, fact) ? has_rule(n, fact) : -1;
     tp_values_unref(fact, n->target.op->arg_count);
     return has;
 }
