@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/runtime.h"
+#include "ops/arguments.h"
 #include "ops/dispatch.h"
 
 tp_program *tp_program_new(void)
@@ -147,8 +148,8 @@ static bool write_back(const tp_program *p, const tp_output_spec *o, const tp_va
         const char *name = o->kind == TP_OUTPUT_INPUT ? s->name : s->target;
         if ((o->kind == TP_OUTPUT_INPUT) != (s->kind == TP_INPUT_USER) || !name || strcmp(name, o->target) != 0)
             continue;
-        tp_value result;
-        if (!copy || !tp_call(copy, (tp_value[]){ all[i], from, tp_bool(false) }, &result))
+        tp_value result, arg[] = { all[i], from, tp_bool(false) };
+        if (!copy || !tp_op_check_args(copy, arg) || !tp_call(copy, arg, &result))
             return copy ? false : tp_fail(TP_ERR_UNIMPLEMENTED, "aten::copy_ is not there");
         tp_value_unref(result);
         return true;
@@ -192,8 +193,11 @@ bool tp_program_run(tp_program *p, const tp_value *input, size_t count, tp_value
         return false;
     if (!tp_guards_check(p->guards, input, count))
         return false;
-    if (!p->plan && !(p->plan = tp_plan_new(p->graph, NULL)))
-        return false;
+    if (!p->plan) {
+        if (!(p->plan = tp_plan_new(p->graph, NULL)))
+            return false;
+        tp_plan_check_args(p->plan);
+    }
     tp_value *all = tp_alloc_array(p->signature.input_count + 1, sizeof *all), result = tp_none();
     bool ok = all && fill_inputs(p, input, all) && tp_plan_run(p->plan, all, (uint32_t)p->signature.input_count, &result);
     if (ok) {

@@ -1,6 +1,8 @@
-/* pt2_fuzz.c - broken models: each is read or refused, and what was read can be asked and written again. */
+/* pt2_fuzz.c - broken models: each is read or refused, and what was read can be asked, written again, run and translated. */
 #include "base/fuzz.h"
 #include "export/pt2.h"
+#include "export/translate.h"
+#include "tensor/tensor.h"
 
 #define VERSION "{\"schema_version\":{\"major\":8,\"minor\":20},"
 static const char *const seeds[] = {
@@ -16,6 +18,38 @@ static const char *const seeds[] = {
     "Add(Pow(Symbol('s0', integer=True), Integer(2)), FloorDiv(Mod(Symbol('s1'), Integer(3)), Max(Integer(15), Symbol('s0'))))",
 };
 
+/* Zeros of the size an input is declared to have, or a number. Owned. */
+static tp_value make_input(const tp_program *p, size_t i)
+{
+    tp_value fact;
+    (void)tp_program_input(p, i, &fact);
+    const tp_tensor *t = tp_as_tensor(fact);
+    tp_tensor *made = t && t->numel < 1000 ? tp_tensor_new((tp_dtype)t->dtype, t->ndim, t->size) : NULL;
+    if (!made)
+        return tp_int(2);
+    memset(tp_tensor_data(made), 0, (size_t)made->numel * tp_dtype_bytes((tp_dtype)made->dtype));
+    return tp_of_tensor(made);
+}
+
+static void use(tp_program *p)
+{
+    enum { MOST = 8 };
+    tp_value in[MOST] = { 0 }, out[MOST] = { 0 };
+    size_t inputs = tp_program_input_count(p), outputs = tp_program_output_count(p);
+    tp_text text = { 0 };
+    if (inputs <= MOST && outputs <= MOST) {
+        for (size_t i = 0; i < inputs; i++)
+            in[i] = make_input(p, i);
+        if (tp_program_run(p, in, inputs, out, outputs))
+            tp_values_unref(out, outputs);
+        tp_values_unref(in, inputs);
+        tp_error_clear();
+    }
+    if (!tp_program_to_c(p, NULL, true, &text) || !tp_program_to_onnx(p, &text))
+        tp_error_clear();
+    tp_text_fini(&text);
+}
+
 static void read_model(const char *text, size_t length)
 {
     tp_program *p = tp_program_new();
@@ -27,6 +61,7 @@ static void read_model(const char *text, size_t length)
         }
         if (!tp_pt2_write_model(p, &again))
             tp_error_clear();
+        use(p);
     }
     tp_text_fini(&again);
     tp_program_unref(p);

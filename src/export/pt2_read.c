@@ -755,6 +755,40 @@ static bool check_archive(tp_zip *z)
             check_record(z, "byteorder", "little", TP_ERR_UNIMPLEMENTED, "pt2: weights in the byte order %.40s are not implemented"));
 }
 
+static const tp_tensor *state_of(const tp_program *p, const char *name)
+{
+    for (size_t i = 0; i < p->state_count; i++)
+        if (strcmp(p->state[i].name, name) == 0)
+            return p->state[i].tensor;
+    for (size_t i = 0; i < p->constant_count; i++)
+        if (strcmp(p->constant[i].name, name) == 0)
+            return p->constant[i].tensor;
+    return NULL;
+}
+
+static bool same_sizes(tp_value fact, const tp_tensor *t)
+{
+    const tp_tensor *f = tp_as_tensor(fact);
+    return fact.tag == TP_NONE || (f && !f->symbolic && f->dtype == t->dtype && f->ndim == t->ndim &&
+                                   memcmp(f->size, t->size, (size_t)t->ndim * sizeof *t->size) == 0);
+}
+
+/* Writers read weights by what the graph says of them. */
+static bool check_state(const tp_program *p)
+{
+    size_t row = 0;
+    tp_graph_each(p->graph, n)
+    {
+        if (n->kind != TP_PLACEHOLDER || row == p->signature.input_count)
+            continue;
+        const tp_input_spec *s = &p->signature.input[row++];
+        const tp_tensor *t = s->kind != TP_INPUT_USER && s->target ? state_of(p, s->target) : NULL;
+        if (t && !same_sizes(n->fact, t))
+            return tp_fail(TP_ERR_RUNTIME, "pt2: %.80s is of another type or size than the graph says", s->target);
+    }
+    return true;
+}
+
 static bool read_new(tp_program *p, tp_zip *z)
 {
     static const char examples[] = "data/sample_inputs/model.pt";
@@ -774,7 +808,7 @@ tp_program *tp_program_read(tp_zip *z)
 {
     tp_program *p = tp_program_new();
     bool old = tp_zip_find(z, "serialized_exported_program.json") != NULL;
-    if (p && (old ? read_old(p, z) : read_new(p, z)))
+    if (p && (old ? read_old(p, z) : read_new(p, z)) && check_state(p))
         return p;
     tp_program_unref(p);
     return NULL;

@@ -77,6 +77,7 @@ static bool run(tp_graph *g, tp_recorder *r, attributes *a)
         ok = add_input(r, n, &a->of[n->id]) && tp_array_push(&input, a->of[n->id]);
     tp_graph_each(g, n) if (ok && n->kind == TP_GET_ATTR && !seen_before(n)) ok = add_input(r, n, &a->of[n->id]);
     if (ok && (p = tp_plan_new(g, &host))) {
+        tp_plan_check_args(p);
         tp_fake_mode fake = { .allow_real = true }; /* factories of the program make fake tensors too */
         tp_fake_enter(&fake);
         tp_recorder_enter(r, TP_LAYER_TRACE_R);

@@ -13,7 +13,9 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
+#include "base/array.h"
 #include "base/runtime.h"
+#include "ops/arguments.h"
 #include "ops/dispatch.h"
 
 enum { FEW_SLOTS = 64, MOST_ARGS = 64, POLL_EVERY = 64 };
@@ -44,11 +46,12 @@ struct tp_plan {
     tp_graph *graph;            /* counted: owns what the templates name */
     tp_arena  arena;
     tp_run_host host;
-    bool      has_host;
+    bool      has_host, checked;
     uint32_t  input_count, slot_count, step_count;
     step     *step;             /* arena */
     held     *held;             /* arena */
     uint32_t  held_count;
+    tp_array(tp_value) spread;  /* owned: lists that stand for single numbers of the graph */
     uint32_t *slot_of;          /* arena: by node id */
     tp_value  output;           /* borrowed from the graph */
 };
@@ -134,6 +137,26 @@ static bool has_nodes(tp_value v)
     return false;
 }
 
+/* A number alone for T[n] is n of it: Python's parser sees to it, a graph may have it as it was written. */
+static bool spread_numbers(tp_plan *p, const tp_op *op, tp_value *arg)
+{
+    for (int i = 0; i < op->arg_count; i++) {
+        const tp_arg *a = &op->arg[i];
+        if (!a->list || !a->length || a->type == TP_TYPE_TENSOR || !tp_is_number(arg[i]))
+            continue;
+        tp_list *l = tp_list_new(a->length);
+        for (uint32_t k = 0; l && k < a->length; k++)
+            l->item[k] = tp_value_ref(arg[i]);
+        if (!l || !tp_array_push(&p->spread, tp_of_list(l))) {
+            if (l)
+                tp_value_unref(tp_of_list(l));
+            return false;
+        }
+        arg[i] = tp_of_list(l);
+    }
+    return true;
+}
+
 static bool fill_step(tp_plan *p, step *s)
 {
     const tp_node *n = s->node;
@@ -148,7 +171,7 @@ static bool fill_step(tp_plan *p, step *s)
     if (!(s->arg = tp_arena_take_array(&p->arena, count + 1, sizeof *s->arg)) ||
         !(s->patch = tp_arena_take_array(&p->arena, count + 1, sizeof *s->patch)))
         return tp_fail_memory();
-    if (op && !tp_node_op_args(n, s->arg))
+    if (op && (!tp_node_op_args(n, s->arg) || !spread_numbers(p, n->target.op, s->arg)))
         return false;
     if (!op && count)
         memcpy(s->arg, n->arg, count * sizeof *s->arg);
@@ -250,12 +273,23 @@ tp_plan *tp_plan_new(tp_graph *g, const tp_run_host *host)
     return NULL;
 }
 
+void tp_plan_check_args(tp_plan *p)
+{
+    p->checked = true;
+    for (uint32_t i = 0; i < p->held_count; i++)
+        if (p->held[i].value.tag == TP_HANDLE && p->held[i].value.handle->type == &function_type)
+            tp_plan_check_args(((function *)(void *)p->held[i].value.handle)->plan);
+}
+
 void tp_plan_free(tp_plan *p)
 {
     if (!p)
         return;
     for (uint32_t i = 0; i < p->held_count; i++)
         tp_value_unref(p->held[i].value);
+    for (size_t i = 0; i < p->spread.count; i++)
+        tp_value_unref(p->spread.item[i]);
+    tp_array_fini(&p->spread);
     tp_arena_fini(&p->arena);
     tp_graph_unref(p->graph);
     tp_free(p);
@@ -320,11 +354,12 @@ static bool run_call(const tp_plan *p, const step *s, const tp_value *arg, tp_va
     default: break;
     }
     switch ((tp_target_kind)n->target.kind) {
-    case TP_TARGET_OP: return run_op(n->target.op, arg, out);
+    case TP_TARGET_OP:
+        return (!p->checked || tp_op_check_args(n->target.op, arg)) && run_op(n->target.op, arg, out);
     case TP_TARGET_BUILTIN:
         if (s->arg_count != n->target.builtin->arity)
             return tp_fail(TP_ERR_TYPE, "%s takes %d arguments (%u given)", n->target.builtin->name, n->target.builtin->arity, s->arg_count);
-        if (!is_pythonic(arg, s->arg_count) || !p->has_host)
+        if (!is_pythonic(arg, s->arg_count) || !h->builtin)
             return n->target.builtin->run(arg, out);
         return h->builtin(n->target.builtin, arg, out);
     case TP_TARGET_HANDLE: return h->call(n->target.handle, arg, s->arg_count, s->keyword_count, out);

@@ -29,6 +29,8 @@ typedef struct tp_run_host {
 TP_API TP_CHECK tp_plan *tp_plan_new(tp_graph *g, const tp_run_host *host);     /* host: copied, may be NULL */
 /* A graph as a function: a handle whose `call` runs it. Counts the graph. */
 TP_API TP_CHECK bool tp_graph_function(tp_graph *g, const tp_run_host *host, tp_value *out);
+/* From now on arguments of ops are checked before each call, in the functions of children too: the graph came from a file. */
+TP_API void tp_plan_check_args(tp_plan *p);
 TP_API void tp_plan_free(tp_plan *p);                                           /* NULL is fine */
 TP_API uint32_t tp_plan_input_count(const tp_plan *p);
 /* Inputs are borrowed, one for each placeholder. The result is what the output node holds: a tuple or list of values, or

@@ -1,6 +1,7 @@
 /* run.c - the executor of jit graphs. */
 #include "jit/run.h"
 
+#include "ops/arguments.h"
 #include "ops/dispatch.h"
 
 struct jit_step;
@@ -53,7 +54,7 @@ static bool run_op(const jit_step *s, tp_value *slot, tp_value *out)
     tp_value arg[MOST_ARGS], result[MOST_RESULTS];
     for (int i = 0; i < op->arg_count; i++)
         arg[i] = tp_jit_fit(&op->arg[i], input(s, slot, (uint32_t)i));
-    if (!tp_call(op, arg, result))
+    if (!tp_op_check_args(op, arg) || !tp_call(op, arg, result))
         return false;
     if (op->result_count == 1) {
         *out = result[0];
@@ -68,6 +69,12 @@ static bool run_op(const jit_step *s, tp_value *slot, tp_value *out)
         memcpy(list->item, result, op->result_count * sizeof *result);
     *out = list ? (tp_value){ .tag = TP_TUPLE, .list = list } : tp_none();
     return true;
+}
+
+/* What a file declares a value to be and what it is may differ. */
+static void *misfit(const jit_step *s, const char *wanted)
+{
+    return tp_fail(TP_ERR_RUNTIME, "%s expected a value of type '%s'", s->node->target.name, wanted);
 }
 
 /* ---- containers ---- */
@@ -98,6 +105,8 @@ static bool run_unpack(const jit_step *s, tp_value *slot, tp_value *out)
 {
     tp_value v = input(s, slot, 0);
     uint32_t want = tp_jit_note_of(s->node)->results;
+    if (v.tag != TP_LIST && v.tag != TP_TUPLE)
+        return misfit(s, "Tuple or List");
     if (tp_length(v) != want)
         return tp_fail(TP_ERR_RUNTIME, "Expected %u elements in a list but found %u", want, tp_length(v));
     *out = tp_value_ref(v);
@@ -125,6 +134,8 @@ static bool run_item(const jit_step *s, tp_value *slot, tp_value *out)
         tp_text_fini(&text);
         return false;
     }
+    if ((v.tag != TP_LIST && v.tag != TP_TUPLE) || (key.tag != TP_INT && key.tag != TP_BOOL))
+        return misfit(s, "List and int");
     int64_t i = tp_as_int(key), count = tp_length(v);
     if (i < 0)
         i += count;
@@ -137,6 +148,8 @@ static bool run_item(const jit_step *s, tp_value *slot, tp_value *out)
 /* ---- numbers ---- */
 static bool run_to_tensor(const jit_step *s, tp_value *slot, tp_value *out)
 {
+    if (!tp_is_number(input(s, slot, 0)))
+        return misfit(s, "number");
     tp_scalar n = tp_as_scalar(input(s, slot, 0));
     tp_dtype d = n.kind == TP_KIND_FLOAT ? TP_f64 : n.kind == TP_KIND_COMPLEX ? TP_c128 : n.kind == TP_KIND_BOOL ? TP_b8 : TP_i64;
     *out = (tp_value){ .tag = TP_TENSOR, .tensor = tp_tensor_new_scalar(d, n) };
@@ -147,6 +160,8 @@ static bool read_number(const jit_step *s, tp_value *slot, tp_scalar *out)
 {
     tp_value v = input(s, slot, 0);
     if (v.tag != TP_TENSOR) {
+        if (!tp_is_number(v) || v.tag == TP_SYM)
+            return misfit(s, "number");
         *out = tp_as_scalar(v);
         return true;
     }
@@ -195,6 +210,8 @@ static bool run_scalar(const jit_step *s, tp_value *slot, tp_value *out)
 static bool run_size(const jit_step *s, tp_value *slot, tp_value *out)
 {
     const tp_tensor *t = tp_as_tensor(input(s, slot, 0));
+    if (!t)
+        return misfit(s, "Tensor");
     if (s->node->arg_count == 1) {
         *out = tp_value_ints(t->size, t->ndim);
         return out->tag == TP_LIST;
@@ -208,14 +225,16 @@ static bool run_size(const jit_step *s, tp_value *slot, tp_value *out)
 
 static bool run_numel(const jit_step *s, tp_value *slot, tp_value *out)
 {
-    *out = tp_int(tp_as_tensor(input(s, slot, 0))->numel);
-    return true;
+    const tp_tensor *t = tp_as_tensor(input(s, slot, 0));
+    *out = tp_int(t ? t->numel : 0);
+    return t || misfit(s, "Tensor");
 }
 
 static bool run_dim(const jit_step *s, tp_value *slot, tp_value *out)
 {
-    *out = tp_int(tp_as_tensor(input(s, slot, 0))->ndim);
-    return true;
+    const tp_tensor *t = tp_as_tensor(input(s, slot, 0));
+    *out = tp_int(t ? t->ndim : 0);
+    return t || misfit(s, "Tensor");
 }
 
 /* ---- modules and calls ---- */
@@ -256,7 +275,8 @@ static bool run_method(const jit_step *s, tp_value *slot, tp_value *out)
 
 static bool run_function(const jit_step *s, tp_value *slot, tp_value *out)
 {
-    return call(s, slot, tp_jit_as_function(input(s, slot, 0)), 1, out);
+    tp_jit_function *f = tp_jit_as_function(input(s, slot, 0));
+    return f ? call(s, slot, f, 1, out) : (bool)misfit(s, "function");
 }
 
 static bool run_python(const jit_step *s, tp_value *slot, tp_value *out)

@@ -6,6 +6,7 @@ import io
 import json
 import pathlib
 import pickle
+import shutil
 import struct
 import subprocess
 import sys
@@ -581,21 +582,142 @@ for turn in range(first, first + count):
     print(turn, file=sys.stderr, flush=True)
     try:
         program = taper.export.load(out)
-        module = program.module()
-        str(program), module.code
-        module(taper.ones(5, 3))
-        taper.cc(program)
     except (Exception, RecursionError):
-        pass
+        program = None
+    for use in ((lambda: str(program)), (lambda: program.module()(taper.ones(5, 3))), (lambda: taper.cc(program)),
+                (lambda: taper.onnx.export(program, (taper.ones(5, 3),)))) if program else ():
+        try:
+            use()
+        except (Exception, RecursionError):
+            pass
     if os.path.exists(marker):
         sys.exit(f"turn {turn} ran code")
 print("done")
 """
 
 
-def test_mutated_programs_are_read_or_refused(good, tmp_path):
+class Pure(nn.Module):
+    """Writes nothing, so that there is C and ONNX of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.l = nn.Linear(3, 2)
+        self.offset = taper.tensor([1.0, 2.0])
+
+    def forward(self, x):
+        a, b = taper.split(self.l(taper.relu(x)) + self.offset, 1, 1)
+        m, i = taper.max(x, dim=1)
+        return taper.cat([a, b], 1).softmax(-1), m, i, taper.full((2, 3), 1.5) + x[:2]
+
+
+@pytest.fixture(scope="module")
+def pure():
+    held = io.BytesIO()
+    save(export(Pure(), (taper.ones(5, 3),)), held)
+    return held.getvalue()
+
+
+@pytest.mark.parametrize("which", ["good", "pure"])
+def test_mutated_programs_are_read_or_refused(request, tmp_path, which):
     """Random edits of the pages of a program, all of it used afterwards, in a child."""
-    (tmp_path / "good.pt2").write_bytes(archive(records(good)))
+    (tmp_path / "good.pt2").write_bytes(archive(records(request.getfixturevalue(which))))
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", MUTATE, "0", "400", str(tmp_path / "good.pt2"), str(tmp_path / "ran")],
                           capture_output=True, text=True)
     assert (done.returncode, done.stdout.strip()) == (0, "done"), (done.returncode, done.stderr[-300:])
+
+
+# ---- values that are not what they are said to be -----------------------------------------------------------------
+LIES = [{"as_int": 7}, {"as_int": 2**62}, {"as_int": -1}, {"as_string": "text"}, {"as_none": True}, {"as_bool": True}, {"as_ints": [1, 2]}, {"as_tensors": [{"name": "x"}]},
+        {"as_device": {"type": "cpu", "index": None}}, {"as_scalar_type": 7}, {"as_float": 1.5}, {"as_complex": {"real": 1.0, "imag": 2.0}}]
+
+
+def lying(data, arg, target="relu.default"):
+    def change(model):
+        next(n for n in graph_of(model)["nodes"] if n["target"].endswith(target))["inputs"][0]["arg"] = arg
+    return with_model(data, change)
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
+def test_programs_run_by_c_check_their_arguments(pure, tmp_path):
+    """Nobody but the plan stands between the file and the kernels."""
+    root, extension = pathlib.Path(__file__).resolve().parents[2], pathlib.Path(taper._C.__file__).resolve()
+    library = next((p for p in (extension.parent, extension.parents[2] / "src") if (p / "libtaper.so").exists()), None)
+    assert library, "libtaper.so is not where the extension's build puts it"
+    subprocess.run(["cc", "-std=c17", str(root / "examples" / "run_program.c"), f"-I{root / 'include'}", f"-L{library}", "-ltaper", f"-Wl,-rpath,{library}",
+                    "-o", str(tmp_path / "run")], check=True)
+    command = [str(tmp_path / "run"), str(tmp_path / "m.pt2"), "5x3", *["1"] * 15]
+    (tmp_path / "m.pt2").write_bytes(archive(records(pure)))
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    for arg in LIES:
+        for target in ("relu.default", "linear.default", "split.Tensor", "max.dim"):
+            (tmp_path / "m.pt2").write_bytes(lying(pure, arg, target))
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 1 and "Expected a value of type 'Tensor'" in done.stderr, (arg, target, done)
+
+
+@pytest.mark.parametrize("arg", LIES)
+def test_writers_check_arguments(pure, arg):
+    for target in ("relu.default", "linear.default", "split.Tensor", "max.dim"):
+        program = load(io.BytesIO(lying(pure, arg, target)))
+        for write in (taper.cc, lambda p: taper.onnx.export(p, (taper.ones(5, 3),))):
+            with pytest.raises((RuntimeError, TypeError, NotImplementedError)):
+                write(program)
+
+
+@pytest.mark.parametrize("change", [{"sizes": [{"as_int": 200}, {"as_int": 3}]}, {"dtype": 8}, {"sizes": [{"as_int": 2}], "strides": [{"as_int": 1}]},
+                                    {"sizes": [{"as_int": 2}, {"as_int": 4}]}])
+def test_weights_are_as_the_graph_says(pure, change):
+    """Writers read them by what it says."""
+    with pytest.raises(RuntimeError, match="l.weight is of another type or size than the graph says"):
+        load(io.BytesIO(with_model(pure, lambda model: graph_of(model)["tensor_values"]["p_l_weight"].update(change))))
+
+
+LYING_SCRIPT = r"""
+import io, sys, zipfile
+import taper
+with zipfile.ZipFile(sys.argv[1]) as z:
+    files = {name: z.read(name) for name in z.namelist()}
+linear = next(name for name in files if b"torch.linear" in files[name])
+for value in ("7", "4702111234474983745", "1.5", '"text"', "None", "[7]", "(7, 8)", "True", 'torch.device("cpu")', "self", "(input, input)", "[input]", "{}"):
+    for how in ("return " + value + "\\n    return", "return torch.relu(" + value + ") #", "return torch.add(input, " + value + ") #", "return torch.cat(" + value + ") #",
+                "return torch.size(" + value + ", 0) #", "return torch.numel(" + value + ") #", "return torch.view(input, " + value + ") #", "a, b = " + value + "\\n    return",
+                "return int(" + value + ") #", "return (" + value + ")[0] #", "return torch.linear(input, self.weight, " + value + ") #",
+                "return torch.softmax(input, " + value + ", " + value + ") #", "return torch.linear(input, " + value + ", self.training) #"):
+        changed = dict(files)
+        changed[linear] = files[linear].replace(b"return", how.encode().decode("unicode_escape").encode(), 1)
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as z:
+            for name, data in changed.items():
+                z.writestr(name, data)
+        out.seek(0)
+        try:
+            taper.jit.load(out)(taper.ones(2, 3))
+        except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError, AttributeError):
+            pass
+for role in (b"weight", b"bias"):
+    for value in (b"K\x07", b"\x8a\x08AAAAAAAA", b"N", b"X\x01\x00\x00\x00x", b"\x88", b"]", b")", b"}", b"G?\xf0\x00\x00\x00\x00\x00\x00"):
+        name = next(n for n in files if n.endswith("/data.pkl"))
+        at = files[name].index(role)
+        at = files[name].index(b"ctorch._utils" if role == b"weight" else b"h", at)
+        end = files[name].index(b"R", files[name].index(b")R", at) + 2) + 1
+        changed = dict(files)
+        changed[name] = files[name][:at] + value + files[name][end:]
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as z:
+            for n, data in changed.items():
+                z.writestr(n, data)
+        out.seek(0)
+        try:
+            module = taper.jit.load(out)
+            module(taper.ones(2, 3))
+        except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError, AttributeError):
+            pass
+print("done")
+"""
+
+
+def test_torchscript_values_are_checked(tmp_path):
+    """What a method gives and an attribute holds is not what the text declares: an error, in a child that would crash."""
+    (tmp_path / "m.pt").write_bytes(archive(traced()))
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", LYING_SCRIPT, str(tmp_path / "m.pt")], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "done"), (done.returncode, done.stderr[-500:])

@@ -6,6 +6,7 @@
 #include "export/onnx/internal.h"
 #include "format/protobuf.h"
 #include "fuse/open.h"
+#include "ops/arguments.h"
 #include "ops/dispatch.h"
 #include "ops/promote.h"
 #include "ops/run.h"
@@ -97,15 +98,24 @@ int tp_onnx_has_rule(const tp_op *op, const tp_value *arg)
     return has == 0 && op->pointwise ? tp_onnx_tile(NULL, op, arg) : has;
 }
 
+/* Facts that are missing, or say what no value of the op can be, are no ground for a rule: opening finds out. */
+static int has_rule(const tp_node *n, const tp_value *fact)
+{
+    const tp_op *op = n->target.op;
+    if (tp_op_check_args(op, fact))
+        return is_constant(n) ? 1 : op->variant == TP_INPLACE ? 0 : tp_onnx_has_rule(op, fact);
+    tp_error_clear();
+    return 0;
+}
+
 static int has_lowering(const tp_node *n)
 {
     tp_value raw[MOST_ARGS], fact[MOST_ARGS];
     if (!is_op(n) || n->target.op->variant == TP_OUT)
         return is_getitem(n);
-    if (is_constant(n) || is_epilogue(n))
+    if (is_epilogue(n))
         return 1;
-    bool ok = read_args(n, raw, fact);
-    int has = !ok ? -1 : n->target.op->variant == TP_INPLACE ? 0 : tp_onnx_has_rule(n->target.op, fact);
+    int has = read_args(n, raw, fact) ? has_rule(n, fact) : -1;
     tp_values_unref(fact, n->target.op->arg_count);
     return has;
 }
