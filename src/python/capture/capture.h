@@ -122,6 +122,7 @@ PyObject *capture_call_module(capture *c, PyObject *module, PyObject *args, PyOb
 PyObject *capture_two(capture *c, PyObject *function, PyObject *a, PyObject *b);        /* call_function of two arguments */
 bool capture_note_grad_mode(capture *c, bool before);       /* a node when the mode is another now */
 PyObject *capture_call_acting(capture *c, PyObject *callable, PyObject *args, PyObject *kwargs);     /* done now, and a node */
+PyObject *capture_real_tensor(capture *c, PyObject *o);     /* borrowed: what a stand-in stands for; others: the object itself */
 PyObject *capture_tensor_attribute(capture *c, PyObject *tensor, PyObject *name);
 PyObject *capture_tensor_items(capture *c, PyObject *tensor);           /* list of its rows */
 
