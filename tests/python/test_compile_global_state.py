@@ -320,8 +320,9 @@ def programs(kind):
                 yield f"\n v = [{read}]\n {expression}; v.append({read})\n return x + 1, v" if how == "write" else (
                     f"\n v = [{read}]\n with {expression}:\n  v.append({read})\n v.append({read}); return x + 1, v")
     for expression in KINDS[kind].get("context", ()):
-        if expression.startswith("torch.") and "()" in expression and "mode" not in expression:
-            yield f"\n @{expression}\n def g(x):\n  return x @ x\n return g(x)"
+        yield f"\n @{expression}\n def g(x):\n  return linear(x) @ x\n return g(x)"
+        yield f"\n @{expression}\n def g(x):\n  y = linear(x) @ x\n  dynamo.graph_break()\n  return y + 1\n return g(x)"
+        yield f"\n @{expression}\n def g(x):\n  raise KeyError(3)\n try:\n  g(x)\n except KeyError:\n  return linear(x) @ x"
 
 
 def made(body, helpers):
