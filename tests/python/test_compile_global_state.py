@@ -436,3 +436,33 @@ def test_changed_between_calls(kind):
                 if difference:
                     wrong.append(f"{body!r} after {change!r}: {difference}")
     assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong)
+
+
+BY_A_BACK_END = [
+    "torch.set_default_dtype(torch.float64)", "torch._C._set_grad_enabled(False)", "torch._C._set_inference_mode(True)", "torch._C._set_fwd_grad_enabled(False)",
+    "torch.autocast('cpu').__enter__()", "torch.autograd.set_detect_anomaly(True)", "torch.use_deterministic_algorithms(True)", "torch.rand(3)",
+    "torch.manual_seed(9)", "Mode().__enter__()", "Dispatch().__enter__()", "torch._C._set_torch_function_state(1)", "torch.set_num_threads(2)",
+    "torch._C._push_saved_hooks((lambda t: t * 2, lambda t: t))", "torch._C._set_attention_off(3)", "torch.autocast_increment_nesting()",
+]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_back_end_leaves_no_state(fails):
+    for change in BY_A_BACK_END:
+        def backend(gm, inputs):
+            exec(change, dict(globals()))
+            if fails:
+                raise KeyError("no")
+            return gm.forward
+
+        dynamo.reset()
+        begin()
+        before, a = state(), torch.ones(2)
+        compiled = torch.compile(lambda x: x + 1, backend=backend)
+        for _ in range(2):
+            if fails:
+                with pytest.raises(dynamo.exc.BackendCompilerFailed):
+                    compiled(a)
+            else:
+                assert compiled(a).tolist() == [2, 2]
+            assert {name: (value, before[name]) for name, value in state().items() if value != before[name]} == {}, change

@@ -25,6 +25,7 @@ void thread_state_save(thread_state *s)
 {
     tp_generator *g = tp_the_runtime.generator;
     s->word = thread_state_word();
+    s->active = tp_self.active;
     s->saved_hooks = tp_self.saved_hooks;
     s->threads = atomic_load(&tp_the_runtime.thread_limit);
     s->has_generator = g;
@@ -62,6 +63,7 @@ void thread_state_restore(const thread_state *s)
         thread_state_set(s->word);
     pop_saved_hooks(s->saved_hooks);
     leave_modes();
+    tp_self.active = s->active;
     atomic_store(&tp_the_runtime.thread_limit, s->threads);
     if (s->has_generator && tp_the_runtime.generator && !tp_generator_set_state(tp_the_runtime.generator, s->generator, sizeof s->generator))
         tp_error_clear();               /* the state is one that a generator gave */

@@ -38,6 +38,7 @@ void thread_state_set(state_word word);
 
 typedef struct thread_state {
     state_word word;
+    uint32_t active;                /* layers that modes have switched on */
     void    *saved_hooks;           /* borrowed: the innermost that was pushed */
     int      threads;
     bool     has_generator;
