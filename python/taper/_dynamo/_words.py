@@ -55,6 +55,16 @@ _PURE = (
     "_len_torch_dispatch_stack _get_tracing_state _is_tracing _module_tensors _module_lacks").split()
 # ... or set that state, which a graph can do as well; what is on neither list gives a capture up.
 _ACTING = "_set_grad_enabled _set_autocast_flags _autocast_nest clear_autocast_cache".split()
+# What a refusal calls the most frequent of the others.
+_KNOWN_AS = {
+    "_gather_gradients": "the step of an optimiser", "_drop_gradients": "zero_grad", "_run_backward": "a backward or autograd.grad",
+    "_function_apply": "an autograd.Function", "_set_inference_mode": "inference_mode", "_set_default_dtype": "set_default_dtype",
+    "_push_on_torch_function_stack": "a function mode or default device", "_push_on_torch_dispatch_stack": "a dispatch mode",
+    "_push_saved_hooks": "hooks of saved tensors", "_disable_saved_hooks": "hooks of saved tensors", "_set_anomaly_enabled": "anomaly detection",
+    "_module_swap": "functional_call", "_set_deterministic": "use_deterministic_algorithms", "_set_print_options": "set_printoptions",
+    "_set_attention_off": "sdpa_kernel or a switch of attention", "_set_fwd_grad_enabled": "the mode of forward AD",
+    "_library_define": "a definition of an op", "_module_put": "a module's conversion", "_module_train_children": "train() or eval() of a module",
+}
 _TREES = "_pytree_flatten _pytree_leaves _pytree_map _pytree_structure _pytree_unflatten _pytree_is_leaf _pytree_leaves_with_path".split()
 
 
@@ -92,6 +102,7 @@ def tell():
 
     _C._capture._configure({
         **_lists(),
+        "known_as": _KNOWN_AS,
         "tree_classes": _C._pytree_nodes,
         "switches": backends._Switches,
         "over_limit": exc.FailOnRecompileLimitHit,

@@ -77,6 +77,7 @@ typedef struct capture_words {
     PyObject *contexts;             /* tuple: classes of torch whose __enter__ and __exit__ are done for real */
     PyObject *breaks;               /* set: callables that cannot be captured */
     PyObject *pure, *asked, *acting;        /* sets of callables that meet global state, as state_calls.c says */
+    PyObject *known_as;             /* dict: name of a function that gives a capture up -> what programs call it */
     PyObject *affirmed;             /* set: functions that ask whether code is being captured */
     PyObject *trees;                /* set: functions over nested containers, as the registered classes say; */
     PyObject *tree_classes;         /* dict: those classes */

@@ -510,7 +510,8 @@ static PyObject *configure(PyObject *module, PyObject *words)
     static const struct { const char *name; size_t at; } rows[] = {
 #define ROW(field) { #field, offsetof(capture_words, field) }
         ROW(unsupported), ROW(failed), ROW(recompiled), ROW(over_limit), ROW(needs_data), ROW(module), ROW(opened), ROW(recorded), ROW(contexts),
-        ROW(breaks), ROW(pure), ROW(asked), ROW(acting), ROW(affirmed), ROW(switches), ROW(trees), ROW(tree_classes), ROW(operators), ROW(comparisons),
+        ROW(breaks), ROW(pure), ROW(asked), ROW(acting), ROW(known_as), ROW(affirmed), ROW(switches), ROW(trees), ROW(tree_classes),
+        ROW(operators), ROW(comparisons),
         ROW(getitem), ROW(setitem), ROW(neg), ROW(pos), ROW(invert), ROW(getattr), ROW(set_grad_enabled), ROW(partial), ROW(compile_graph),
 #undef ROW
     };
