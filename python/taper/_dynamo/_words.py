@@ -30,12 +30,14 @@ def _compile_graph(backend, graph, attributes, examples):
     """Hands a captured graph to a back end; what comes back runs it."""
     from ..fx import GraphModule
     from .._subclasses.fake_tensor import DataDependentOutputException
-    from .exc import BackendCompilerFailed, BackendNeedsData
+    from .exc import BackendCompilerFailed, BackendNeedsData, Unsupported
     from .options import tell_once
 
     if any(getattr(t, "_dynamo_dynamic_indices", None) for t in examples):
         tell_once("torch._dynamo.mark_dynamic: Taper captures a function for the sizes it is called with, and again for others")
     module = GraphModule(attributes, graph, "GraphModule")
+    applies = any(node.target is _C._function_apply for node in graph.nodes)
+    refusal = "an autograd.Function, where the back end runs the generated code"
     try:
         compiled = backend(module, examples)
         if not callable(compiled):
@@ -43,7 +45,11 @@ def _compile_graph(backend, graph, attributes, examples):
     except DataDependentOutputException as error:
         raise BackendNeedsData(backend, error) from error
     except Exception as error:
+        if applies and isinstance(error, SyntaxError):
+            raise Unsupported(refusal) from error
         raise BackendCompilerFailed(backend, error) from error
+    if applies and (compiled is module or getattr(compiled, "__self__", None) is module):
+        raise Unsupported(refusal)
     return compiled
 
 
@@ -99,10 +105,13 @@ def tell():
                                            UnsupportedOperatorException)
     from ..autograd.grad_mode import enable_grad, no_grad, set_grad_enabled
     from . import exc
+    from .backends.registry import lookup_backend
 
     _C._capture._configure({
         **_lists(),
         "known_as": _KNOWN_AS,
+        "function_apply": _C._function_apply,
+        "code_backends": {lookup_backend("eager"), lookup_backend("inductor")},
         "tree_classes": _C._pytree_nodes,
         "switches": backends._Switches,
         "over_limit": exc.FailOnRecompileLimitHit,

@@ -63,6 +63,7 @@ typedef struct capture {
     struct frame *frame;            /* innermost */
     struct generator *generators;   /* alive ones, to be told when it is over */
     unsigned    steps;              /* instructions done */
+    bool        runs_code;          /* the back end runs the graph's generated code, which has no words for every object */
 } capture;
 
 /* torch.compiler.set_stance, in the order of its names in _dynamo/eval_frame.py */
@@ -78,6 +79,8 @@ typedef struct capture_words {
     PyObject *breaks;               /* set: callables that cannot be captured */
     PyObject *pure, *asked, *acting;        /* sets of callables that meet global state, as state_calls.c says */
     PyObject *known_as;             /* dict: name of a function that gives a capture up -> what programs call it */
+    PyObject *function_apply;       /* autograd.Function.apply in C */
+    PyObject *code_backends;        /* set: back ends that run the generated code of a graph */
     PyObject *affirmed;             /* set: functions that ask whether code is being captured */
     PyObject *trees;                /* set: functions over nested containers, as the registered classes say; */
     PyObject *tree_classes;         /* dict: those classes */

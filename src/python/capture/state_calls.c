@@ -125,6 +125,8 @@ PyObject *capture_call_extension(capture *c, PyObject *function, PyObject *args,
         return capture_call_function(c, function, args, kwargs);
     if (acting)
         return capture_call_acting(c, function, args, kwargs);
+    if (function == w->function_apply && !c->runs_code)
+        return capture_call_function(c, function, args, kwargs);
     int tree = capture_is_listed(w->trees, function);
     if (tree)
         return tree < 0 ? NULL : call_tree(c, function, args, kwargs);
