@@ -466,3 +466,15 @@ def test_a_back_end_leaves_no_state(fails):
             else:
                 assert compiled(a).tolist() == [2, 2]
             assert {name: (value, before[name]) for name, value in state().items() if value != before[name]} == {}, change
+
+
+def test_lazy_modules_draw_once():
+    """Parameters that a capture makes for good move the generator, though a capture puts it back."""
+    def drawn(compile):
+        torch.manual_seed(0)
+        first, second = torch.nn.LazyLinear(3), torch.nn.LazyLinear(3)
+        compile(lambda x: first(x) + second(x))(torch.ones(2, 4))
+        return first.weight.tolist(), second.weight.tolist(), torch.rand(2).tolist()
+
+    want = drawn(lambda f: f)
+    assert drawn(torch.compile) == want and want[0] != want[1]

@@ -63,6 +63,7 @@ typedef struct capture {
     struct frame *frame;            /* innermost */
     struct generator *generators;   /* alive ones, to be told when it is over */
     unsigned    steps;              /* instructions done */
+    struct thread_state *start;     /* borrowed: what is put back at its end */
     bool        runs_code;          /* the back end runs the graph's generated code, which has no words for every object */
 } capture;
 

@@ -229,6 +229,7 @@ static entry *make_entry(compiled *f, PyCodeObject *code, const call_state *call
         tp_fake_mode fake = { .allow_real = true, .facts_only = true };
         c.call = *call;
         c.globals = PyFunction_GET_GLOBALS(f->function);
+        c.start = &before;
         c.runs_code = capture_is_listed(face.capture_words->code_backends, f->backend) != 0;
         tp_fake_enter(&fake);
         ok = follow(&c, f->function, code, slot, &result) && (e->recipe = recipe_new(&c, result));

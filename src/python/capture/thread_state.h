@@ -46,6 +46,7 @@ typedef struct thread_state {
 } thread_state;
 
 void thread_state_save(thread_state *s);
+void thread_state_keep_generator(thread_state *s);          /* what was drawn since was drawn for the program: its state now is put back */
 void thread_state_restore(const thread_state *s);       /* an exception that is set stays */
 
 #endif
