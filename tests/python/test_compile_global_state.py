@@ -320,8 +320,9 @@ def programs(kind):
                 yield f"\n v = [{read}]\n {expression}; v.append({read})\n return x + 1, v" if how == "write" else (
                     f"\n v = [{read}]\n with {expression}:\n  v.append({read})\n v.append({read}); return x + 1, v")
     for expression in KINDS[kind].get("context", ()):
-        if expression.startswith("torch.") and "()" in expression and "mode" not in expression:
-            yield f"\n @{expression}\n def g(x):\n  return x @ x\n return g(x)"
+        yield f"\n @{expression}\n def g(x):\n  return linear(x) @ x\n return g(x)"
+        yield f"\n @{expression}\n def g(x):\n  y = linear(x) @ x\n  dynamo.graph_break()\n  return y + 1\n return g(x)"
+        yield f"\n @{expression}\n def g(x):\n  raise KeyError(3)\n try:\n  g(x)\n except KeyError:\n  return linear(x) @ x"
 
 
 def made(body, helpers):
@@ -435,3 +436,45 @@ def test_changed_between_calls(kind):
                 if difference:
                     wrong.append(f"{body!r} after {change!r}: {difference}")
     assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong)
+
+
+BY_A_BACK_END = [
+    "torch.set_default_dtype(torch.float64)", "torch._C._set_grad_enabled(False)", "torch._C._set_inference_mode(True)", "torch._C._set_fwd_grad_enabled(False)",
+    "torch.autocast('cpu').__enter__()", "torch.autograd.set_detect_anomaly(True)", "torch.use_deterministic_algorithms(True)", "torch.rand(3)",
+    "torch.manual_seed(9)", "Mode().__enter__()", "Dispatch().__enter__()", "torch._C._set_torch_function_state(1)", "torch.set_num_threads(2)",
+    "torch._C._push_saved_hooks((lambda t: t * 2, lambda t: t))", "torch._C._set_attention_off(3)", "torch.autocast_increment_nesting()",
+]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_back_end_leaves_no_state(fails):
+    for change in BY_A_BACK_END:
+        def backend(gm, inputs):
+            exec(change, dict(globals()))
+            if fails:
+                raise KeyError("no")
+            return gm.forward
+
+        dynamo.reset()
+        begin()
+        before, a = state(), torch.ones(2)
+        compiled = torch.compile(lambda x: x + 1, backend=backend)
+        for _ in range(2):
+            if fails:
+                with pytest.raises(dynamo.exc.BackendCompilerFailed):
+                    compiled(a)
+            else:
+                assert compiled(a).tolist() == [2, 2]
+            assert {name: (value, before[name]) for name, value in state().items() if value != before[name]} == {}, change
+
+
+def test_lazy_modules_draw_once():
+    """Parameters that a capture makes for good move the generator, though a capture puts it back."""
+    def drawn(compile):
+        torch.manual_seed(0)
+        first, second = torch.nn.LazyLinear(3), torch.nn.LazyLinear(3)
+        compile(lambda x: first(x) + second(x))(torch.ones(2, 4))
+        return first.weight.tolist(), second.weight.tolist(), torch.rand(2).tolist()
+
+    want = drawn(lambda f: f)
+    assert drawn(torch.compile) == want and want[0] != want[1]

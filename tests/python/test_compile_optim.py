@@ -288,7 +288,7 @@ def test_groups_that_c_code_hands_on_are_written(items):
 
 def test_the_refusal_names_what_it_met():
     model, optimiser, x, y = start("SGD")
-    with pytest.raises(dynamo.exc.Unsupported, match="_gather_gradients"):
+    with pytest.raises(dynamo.exc.Unsupported, match="the step of an optimiser \\(_gather_gradients"):
         torch.compile(optimiser.step, fullgraph=True)()
     with pytest.raises(dynamo.exc.Unsupported, match="backward"):
         torch.compile(lambda: loss_of(model, x, y).backward(), fullgraph=True)()
@@ -342,3 +342,26 @@ def test_hooks_of_inputs_fire():
         return out.tolist(), seen
 
     assert run(torch.compile) == run(lambda f: f)
+
+
+class Tenfold(torch.autograd.Function):
+    """A square whose gradient is not that of a square."""
+
+    @staticmethod
+    def forward(ctx, a):
+        ctx.save_for_backward(a)
+        return a * a
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 10 * ctx.saved_tensors[0]
+
+
+@pytest.mark.parametrize("backend", ["inductor", "eager", "aot_eager", lambda gm, inputs: gm, lambda gm, inputs: gm.forward])
+def test_functions_with_a_backward_of_their_own(backend):
+    compiled = torch.compile(lambda a: Tenfold.apply(a) + 1, backend=backend)
+    for _ in range(3):
+        a = leaf()
+        out = compiled(a)
+        out.sum().backward()
+        assert out.tolist() == [2, 5, 10] and a.grad.tolist() == [10, 20, 30]

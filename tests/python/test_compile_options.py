@@ -76,6 +76,8 @@ def test_what_holds_is_accepted_without_a_word(make):
     (lambda: torch.compile(add, dynamic="yes"), AssertionError, "Expected enable to be a bool"),
     (lambda: torch.compile(add, backend="nope"), dynamo.exc.InvalidBackend, "Invalid backend: 'nope'"),
     (lambda: torch.compile(add, nonsense=1), TypeError, "unexpected keyword argument 'nonsense'"),
+    (lambda: dynamo.optimize("eager", guard_export_fn=len), NotImplementedError, "guard_export_fn"),
+    (lambda: dynamo.optimize_assert("eager", export=True), NotImplementedError, "export"),
     (lambda: torch.compile(3), AssertionError, "A callable function is expected"),
     (lambda: torch.compiler.set_stance("nope"), RuntimeError, "invalid torch.compile stance"),
     (lambda: torch.compiler.set_stance("eager_then_compile"), NotImplementedError, "eager_then_compile"),

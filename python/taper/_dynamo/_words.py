@@ -30,12 +30,14 @@ def _compile_graph(backend, graph, attributes, examples):
     """Hands a captured graph to a back end; what comes back runs it."""
     from ..fx import GraphModule
     from .._subclasses.fake_tensor import DataDependentOutputException
-    from .exc import BackendCompilerFailed, BackendNeedsData
+    from .exc import BackendCompilerFailed, BackendNeedsData, Unsupported
     from .options import tell_once
 
     if any(getattr(t, "_dynamo_dynamic_indices", None) for t in examples):
         tell_once("torch._dynamo.mark_dynamic: Taper captures a function for the sizes it is called with, and again for others")
     module = GraphModule(attributes, graph, "GraphModule")
+    applies = any(node.target is _C._function_apply for node in graph.nodes)
+    refusal = "an autograd.Function, where the back end runs the generated code"
     try:
         compiled = backend(module, examples)
         if not callable(compiled):
@@ -43,7 +45,11 @@ def _compile_graph(backend, graph, attributes, examples):
     except DataDependentOutputException as error:
         raise BackendNeedsData(backend, error) from error
     except Exception as error:
+        if applies and isinstance(error, SyntaxError):
+            raise Unsupported(refusal) from error
         raise BackendCompilerFailed(backend, error) from error
+    if applies and (compiled is module or getattr(compiled, "__self__", None) is module):
+        raise Unsupported(refusal)
     return compiled
 
 
@@ -55,6 +61,16 @@ _PURE = (
     "_len_torch_dispatch_stack _get_tracing_state _is_tracing _module_tensors _module_lacks").split()
 # ... or set that state, which a graph can do as well; what is on neither list gives a capture up.
 _ACTING = "_set_grad_enabled _set_autocast_flags _autocast_nest clear_autocast_cache".split()
+# What a refusal calls the most frequent of the others.
+_KNOWN_AS = {
+    "_gather_gradients": "the step of an optimiser", "_drop_gradients": "zero_grad", "_run_backward": "a backward or autograd.grad",
+    "_function_apply": "an autograd.Function", "_set_inference_mode": "inference_mode", "_set_default_dtype": "set_default_dtype",
+    "_push_on_torch_function_stack": "a function mode or default device", "_push_on_torch_dispatch_stack": "a dispatch mode",
+    "_push_saved_hooks": "hooks of saved tensors", "_disable_saved_hooks": "hooks of saved tensors", "_set_anomaly_enabled": "anomaly detection",
+    "_module_swap": "functional_call", "_set_deterministic": "use_deterministic_algorithms", "_set_print_options": "set_printoptions",
+    "_set_attention_off": "sdpa_kernel or a switch of attention", "_set_fwd_grad_enabled": "the mode of forward AD",
+    "_library_define": "a definition of an op", "_module_put": "a module's conversion", "_module_train_children": "train() or eval() of a module",
+}
 _TREES = "_pytree_flatten _pytree_leaves _pytree_map _pytree_structure _pytree_unflatten _pytree_is_leaf _pytree_leaves_with_path".split()
 
 
@@ -89,9 +105,13 @@ def tell():
                                            UnsupportedOperatorException)
     from ..autograd.grad_mode import enable_grad, no_grad, set_grad_enabled
     from . import exc
+    from .backends.registry import lookup_backend
 
     _C._capture._configure({
         **_lists(),
+        "known_as": _KNOWN_AS,
+        "function_apply": _C._function_apply,
+        "code_backends": {lookup_backend("eager"), lookup_backend("inductor")},
         "tree_classes": _C._pytree_nodes,
         "switches": backends._Switches,
         "over_limit": exc.FailOnRecompileLimitHit,

@@ -197,6 +197,8 @@ class _Optimize:
 
 
 def optimize(backend="inductor", *, nopython=False, guard_export_fn=None, guard_fail_fn=None, disable=False, dynamic=None):
+    if guard_export_fn is not None:
+        raise NotImplementedError("torch._dynamo.optimize(guard_export_fn=...)")
     if disable:
         return lambda fn: fn
     check_dynamic(dynamic)
@@ -204,6 +206,9 @@ def optimize(backend="inductor", *, nopython=False, guard_export_fn=None, guard_
 
 
 def optimize_assert(backend, *, hooks=None, export=False, export_constraints=None, dynamic=None):
+    if hooks is not None or export or export_constraints is not None:
+        raise NotImplementedError("torch._dynamo.optimize_assert with hooks, export or export_constraints")
+    check_dynamic(dynamic)
     return _Optimize(backend, True, None)
 
 

@@ -196,10 +196,9 @@ static PyObject *run_abs(capture *c, PyObject *args, PyObject *kwargs)
 /* A class asks nobody: isinstance and the like are done on the objects themselves. */
 static PyObject *run_isinstance(capture *c, PyObject *args, PyObject *kwargs)
 {
-    (void)c;
     if (PyTuple_GET_SIZE(args) != 2 || kwargs)
         return wrong("isinstance", args);
-    int yes = PyObject_IsInstance(argument(args, 0), argument(args, 1));
+    int yes = PyObject_IsInstance(capture_real_tensor(c, argument(args, 0)), argument(args, 1));
     return yes < 0 ? NULL : PyBool_FromLong(yes);
 }
 
@@ -290,7 +289,7 @@ static PyObject *call_type(capture *c, PyObject *class, PyObject *args, PyObject
     if (class == (PyObject *)&PySuper_Type)
         return make_super(c, class, args);
     if (class == (PyObject *)&PyType_Type && PyTuple_GET_SIZE(args) == 1)
-        return Py_NewRef((PyObject *)Py_TYPE(argument(args, 0)));
+        return Py_NewRef((PyObject *)Py_TYPE(capture_real_tensor(c, argument(args, 0))));
     if (is_one_of(class, numbers, TP_COUNT(numbers)))
         return make_number(c, class, args, kwargs);
     if (is_one_of(class, sequences, TP_COUNT(sequences)) && !kwargs)

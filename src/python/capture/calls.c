@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "python/capture/capture.h"
+#include "python/capture/thread_state.h"
 #include "trace/fake.h"
 
 /* ---- binding ---- */
@@ -261,6 +262,7 @@ static bool materialize(capture *c, PyObject *module, PyObject *args, PyObject *
     tp_fake_leave(mode);
     PyObject *done = named ? PyObject_CallMethod(module, "_infer_parameters", "OOO", module, real, named) : NULL;
     tp_fake_enter(mode);
+    thread_state_keep_generator(c->start);      /* its parameters were drawn for good */
     Py_XDECREF(inside);
     Py_XDECREF(own);
     Py_XDECREF(real);

@@ -63,6 +63,8 @@ typedef struct capture {
     struct frame *frame;            /* innermost */
     struct generator *generators;   /* alive ones, to be told when it is over */
     unsigned    steps;              /* instructions done */
+    struct thread_state *start;     /* borrowed: what is put back at its end */
+    bool        runs_code;          /* the back end runs the graph's generated code, which has no words for every object */
 } capture;
 
 /* torch.compiler.set_stance, in the order of its names in _dynamo/eval_frame.py */
@@ -77,6 +79,9 @@ typedef struct capture_words {
     PyObject *contexts;             /* tuple: classes of torch whose __enter__ and __exit__ are done for real */
     PyObject *breaks;               /* set: callables that cannot be captured */
     PyObject *pure, *asked, *acting;        /* sets of callables that meet global state, as state_calls.c says */
+    PyObject *known_as;             /* dict: name of a function that gives a capture up -> what programs call it */
+    PyObject *function_apply;       /* autograd.Function.apply in C */
+    PyObject *code_backends;        /* set: back ends that run the generated code of a graph */
     PyObject *affirmed;             /* set: functions that ask whether code is being captured */
     PyObject *trees;                /* set: functions over nested containers, as the registered classes say; */
     PyObject *tree_classes;         /* dict: those classes */
@@ -122,6 +127,7 @@ PyObject *capture_call_module(capture *c, PyObject *module, PyObject *args, PyOb
 PyObject *capture_two(capture *c, PyObject *function, PyObject *a, PyObject *b);        /* call_function of two arguments */
 bool capture_note_grad_mode(capture *c, bool before);       /* a node when the mode is another now */
 PyObject *capture_call_acting(capture *c, PyObject *callable, PyObject *args, PyObject *kwargs);     /* done now, and a node */
+PyObject *capture_real_tensor(capture *c, PyObject *o);     /* borrowed: what a stand-in stands for; others: the object itself */
 PyObject *capture_tensor_attribute(capture *c, PyObject *tensor, PyObject *name);
 PyObject *capture_tensor_items(capture *c, PyObject *tensor);           /* list of its rows */
 

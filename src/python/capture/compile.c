@@ -229,6 +229,8 @@ static entry *make_entry(compiled *f, PyCodeObject *code, const call_state *call
         tp_fake_mode fake = { .allow_real = true, .facts_only = true };
         c.call = *call;
         c.globals = PyFunction_GET_GLOBALS(f->function);
+        c.start = &before;
+        c.runs_code = capture_is_listed(face.capture_words->code_backends, f->backend) != 0;
         tp_fake_enter(&fake);
         ok = follow(&c, f->function, code, slot, &result) && (e->recipe = recipe_new(&c, result));
         capture_end_generators(&c);
@@ -510,7 +512,8 @@ static PyObject *configure(PyObject *module, PyObject *words)
     static const struct { const char *name; size_t at; } rows[] = {
 #define ROW(field) { #field, offsetof(capture_words, field) }
         ROW(unsupported), ROW(failed), ROW(recompiled), ROW(over_limit), ROW(needs_data), ROW(module), ROW(opened), ROW(recorded), ROW(contexts),
-        ROW(breaks), ROW(pure), ROW(asked), ROW(acting), ROW(affirmed), ROW(switches), ROW(trees), ROW(tree_classes), ROW(operators), ROW(comparisons),
+        ROW(breaks), ROW(pure), ROW(asked), ROW(acting), ROW(known_as), ROW(function_apply), ROW(code_backends), ROW(affirmed), ROW(switches), ROW(trees), ROW(tree_classes),
+        ROW(operators), ROW(comparisons),
         ROW(getitem), ROW(setitem), ROW(neg), ROW(pos), ROW(invert), ROW(getattr), ROW(set_grad_enabled), ROW(partial), ROW(compile_graph),
 #undef ROW
     };

@@ -125,11 +125,15 @@ PyObject *capture_call_extension(capture *c, PyObject *function, PyObject *args,
         return capture_call_function(c, function, args, kwargs);
     if (acting)
         return capture_call_acting(c, function, args, kwargs);
+    if (function == w->function_apply && !c->runs_code)
+        return capture_call_function(c, function, args, kwargs);
     int tree = capture_is_listed(w->trees, function);
     if (tree)
         return tree < 0 ? NULL : call_tree(c, function, args, kwargs);
-    return capture_unsupported("a call of %s.%s, which reads or sets state outside of the captured code", face.package,
-                               ((PyCFunctionObject *)function)->m_ml->ml_name);
+    const char *name = ((PyCFunctionObject *)function)->m_ml->ml_name;
+    PyObject *known = PyDict_GetItemString(w->known_as, name);
+    return known ? capture_unsupported("%U (%s reads or sets state outside of the captured code)", known, name)
+                 : capture_unsupported("a call of %s.%s, which reads or sets state outside of the captured code", face.package, name);
 }
 
 /* ---- settings ---- */

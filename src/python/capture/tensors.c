@@ -314,6 +314,15 @@ bool capture_note_grad_mode(capture *c, bool before)
 }
 
 /* ---- attributes and rows ---- */
+PyObject *capture_real_tensor(capture *c, PyObject *o)
+{
+    const record *r = face_is_tensor(o) ? capture_record(c, o) : NULL;
+    for (size_t i = 0; r && !r->outside && r->source != NO_SOURCE && i < c->record.count; i++)
+        if (c->record.item[i].shadow == o)
+            return c->record.item[i].object;
+    return o;
+}
+
 PyObject *capture_tensor_attribute(capture *c, PyObject *tensor, PyObject *name)
 {
     const char *text = PyUnicode_AsUTF8(name);
@@ -323,7 +332,14 @@ PyObject *capture_tensor_attribute(capture *c, PyObject *tensor, PyObject *name)
         return capture_unsupported("Tensor.%s", text);
     if (asks_itself(c, text, tensor))
         return capture_unsupported("Tensor.%s of a tensor from outside", text);
+    if (!strcmp(text, "__class__"))
+        return Py_NewRef((PyObject *)Py_TYPE(capture_real_tensor(c, tensor)));
     PyObject *value = PyObject_GetAttr(tensor, name);
+    const record *r = capture_record(c, tensor);
+    if (!value && r && r->source != NO_SOURCE && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();                      /* the program may have given one to the real tensor, or will */
+        return capture_unsupported("an attribute of a tensor from outside that tensors have not, %s", text);
+    }
     if (value && face_is_tensor(value) && value != tensor) {
         Py_DECREF(value);
         return capture_two(c, capture_the_words()->getattr, tensor, name);

@@ -21,15 +21,21 @@ void thread_state_set(state_word word)
     tp_autocast_change(a, word & STATE_AUTOCAST, (tp_dtype)(word >> STATE_CAST_DTYPE_AT & 255), word & STATE_CACHE);
 }
 
-void thread_state_save(thread_state *s)
+void thread_state_keep_generator(thread_state *s)
 {
     tp_generator *g = tp_the_runtime.generator;
-    s->word = thread_state_word();
-    s->saved_hooks = tp_self.saved_hooks;
-    s->threads = atomic_load(&tp_the_runtime.thread_limit);
     s->has_generator = g;
     if (g)
         tp_generator_get_state(g, s->generator);
+}
+
+void thread_state_save(thread_state *s)
+{
+    s->word = thread_state_word();
+    s->active = tp_self.active;
+    s->saved_hooks = tp_self.saved_hooks;
+    s->threads = atomic_load(&tp_the_runtime.thread_limit);
+    thread_state_keep_generator(s);
 }
 
 /* What a back end pushed and did not pop. */
@@ -62,6 +68,7 @@ void thread_state_restore(const thread_state *s)
         thread_state_set(s->word);
     pop_saved_hooks(s->saved_hooks);
     leave_modes();
+    tp_self.active = s->active;
     atomic_store(&tp_the_runtime.thread_limit, s->threads);
     if (s->has_generator && tp_the_runtime.generator && !tp_generator_set_state(tp_the_runtime.generator, s->generator, sizeof s->generator))
         tp_error_clear();               /* the state is one that a generator gave */

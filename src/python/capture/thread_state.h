@@ -38,6 +38,7 @@ void thread_state_set(state_word word);
 
 typedef struct thread_state {
     state_word word;
+    uint32_t active;                /* layers that modes have switched on */
     void    *saved_hooks;           /* borrowed: the innermost that was pushed */
     int      threads;
     bool     has_generator;
@@ -45,6 +46,7 @@ typedef struct thread_state {
 } thread_state;
 
 void thread_state_save(thread_state *s);
+void thread_state_keep_generator(thread_state *s);          /* what was drawn since was drawn for the program: its state now is put back */
 void thread_state_restore(const thread_state *s);       /* an exception that is set stays */
 
 #endif
