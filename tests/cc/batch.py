@@ -199,8 +199,8 @@ def run(batch, library, arena):
                 os.write(2, f"{error!r}\n".encode())
                 os._exit(1)
         _, status = os.waitpid(child, 0)
-        first = int.from_bytes(arena.memory[arena.size:arena.size + 8], "little")
-        if status:
+        first = max(first, int.from_bytes(arena.memory[arena.size:arena.size + 8], "little"))
+        if status and first < len(batch):
             died[batch[first].symbol] = f"ends with {'signal ' + str(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else 'an error'}"
             first += 1
     return died
