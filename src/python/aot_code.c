@@ -55,7 +55,7 @@ typedef struct code_context {
 
 static bool take_results(PyObject *given, tp_value *out, uint32_t results)
 {
-    PyObject *all = PySequence_Fast(given, "a compiled function must give a list or tuple");
+    PyObject *all = face_items(given, "a compiled function must give a list or tuple");
     bool ok = all != NULL;
     if (ok && PySequence_Fast_GET_SIZE(all) != (Py_ssize_t)results) {
         PyErr_Format(PyExc_RuntimeError, "a compiled function gave %zd results instead of %u", PySequence_Fast_GET_SIZE(all), results);

@@ -295,7 +295,7 @@ static PyObject *broadcast_shapes(PyObject *module, PyObject *const *args, Py_ss
     int ndim = 0;
     (void)module;
     for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *shape = PyLong_Check(args[i]) ? PyTuple_Pack(1, args[i]) : PySequence_Fast(args[i], "shapes are sequences of ints");
+        PyObject *shape = PyLong_Check(args[i]) ? PyTuple_Pack(1, args[i]) : face_items(args[i], "shapes are sequences of ints");
         bool ok = shape && PySequence_Fast_GET_SIZE(shape) <= TP_MAX_DIMS;
         int n = ok ? (int)PySequence_Fast_GET_SIZE(shape) : 0;
         for (int d = 0; ok && d < n; d++)
@@ -348,7 +348,7 @@ static PyObject *copy_with_storage(PyObject *module, PyObject *args)
 {
     PyObject *tensor, *memo;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OO!", &tensor, &PyDict_Type, &memo) || !face_is_tensor(tensor))
+    if (!PyArg_ParseTuple(args, "O!O!", face.tensor_base, &tensor, &PyDict_Type, &memo))
         return NULL;
     tp_tensor *t = face_tensor(tensor);
     if (tp_is_fake(t)) {                /* two fakes of one storage share a copy's */

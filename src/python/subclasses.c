@@ -86,12 +86,14 @@ static bool read_sizes(const char *name, int position, PyObject *o, int64_t *out
         PyErr_Format(PyExc_TypeError, "_make_wrapper_subclass(): argument '%s' (position %d) must be tuple of ints, not %s", name, position, Py_TYPE(o)->tp_name);
         return false;
     }
-    bool ok = PySequence_Fast_GET_SIZE(o) <= TP_MAX_DIMS;
-    *ndim = ok ? (int)PySequence_Fast_GET_SIZE(o) : 0;
-    if (!ok)
-        PyErr_Format(PyExc_RuntimeError, "a tensor has at most %d dimensions, got %zd", TP_MAX_DIMS, PySequence_Fast_GET_SIZE(o));
+    PyObject *items = face_items(o, "");
+    bool ok = items && PyTuple_GET_SIZE(items) <= TP_MAX_DIMS;
+    *ndim = ok ? (int)PyTuple_GET_SIZE(items) : 0;
+    if (items && !ok)
+        PyErr_Format(PyExc_RuntimeError, "a tensor has at most %d dimensions, got %zd", TP_MAX_DIMS, PyTuple_GET_SIZE(items));
     for (int i = 0; ok && i < *ndim; i++)
-        ok = face_read_int(PySequence_Fast_ITEMS(o)[i], &out[i]);
+        ok = face_read_int(PyTuple_GET_ITEM(items, i), &out[i]);
+    Py_XDECREF(items);
     return ok;
 }
 
