@@ -218,6 +218,21 @@ static PyObject *get_deterministic(PyObject *module, PyObject *unused)
     return PyLong_FromLong(atomic_load(&tp_the_runtime.deterministic));
 }
 
+static PyObject *set_filling(PyObject *module, PyObject *o)
+{
+    (void)module;
+    if (!PyBool_Check(o))
+        return PyErr_Format(PyExc_RuntimeError, "expected a bool, but got %s", Py_TYPE(o)->tp_name);
+    atomic_store(&tp_the_runtime.leave_uninitialized, o == Py_False);
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_filling(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyBool_FromLong(!atomic_load(&tp_the_runtime.leave_uninitialized));
+}
+
 /* Which ways of attention may not be taken, a bit each. */
 static PyObject *set_attention_off(PyObject *module, PyObject *o)
 {
@@ -453,6 +468,8 @@ static PyMethodDef functions[] = {
     { "get_num_threads", get_threads, METH_NOARGS, NULL },
     { "_set_deterministic", set_deterministic, METH_O, NULL },
     { "_get_deterministic", get_deterministic, METH_NOARGS, NULL },
+    { "_set_filling", set_filling, METH_O, NULL },
+    { "_get_filling", get_filling, METH_NOARGS, NULL },
     { "_set_parameter_class", set_parameter_class, METH_O, NULL },
     { "_live_allocations", live_allocations, METH_NOARGS, NULL },
     { "_parse_to", KEYWORDS(face_parse_to), METH_FASTCALL | METH_KEYWORDS, NULL },

@@ -37,8 +37,8 @@
 static PyObject *refuse_arguments(const char *name, Py_ssize_t count, PyObject *kwnames)
 {
     if (kwnames)
-        return PyErr_Format(PyExc_TypeError, "Tensor.%s() takes no keyword arguments", name);
-    return PyErr_Format(PyExc_TypeError, "Tensor.%s() takes no arguments (%zd given)", name, count);
+        return PyErr_Format(PyExc_TypeError, "TensorBase.%s() takes no keyword arguments", name);
+    return PyErr_Format(PyExc_TypeError, "TensorBase.%s() takes no arguments (%zd given)", name, count);
 }
 
 /* Are there no more than `most` arguments by position, and none by a name that is not in `names`? Between `least` and `most` are optional. */
