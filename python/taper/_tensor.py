@@ -128,6 +128,10 @@ def storage_type(self):
 @_overridable
 def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     """A tensor of data, of this tensor's dtype and device."""
+    if layout is not None and layout is not _C.strided:
+        raise NotImplementedError(f"new_tensor(layout={layout}): tensors are strided here")
+    if pin_memory:
+        raise RuntimeError("Cannot access accelerator device when none is available.")
     if isinstance(data, Tensor):
         _warnings.warn(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "

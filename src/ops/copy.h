@@ -16,7 +16,7 @@ static inline bool tp_fills_uninitialized(void)
 {
     return atomic_load_explicit(&tp_the_runtime.deterministic, memory_order_relaxed) && !atomic_load(&tp_the_runtime.leave_uninitialized);
 }
-void tp_fill_uninitialized(tp_tensor *to);
+TP_API void tp_fill_uninitialized(tp_tensor *to);
 /* A fresh tensor with the same elements; PRESERVE keeps a dense order of dims. */
 TP_API TP_CHECK tp_tensor *tp_clone(const tp_tensor *t, tp_format format);
 TP_API TP_CHECK tp_tensor *tp_contiguous(const tp_tensor *t);       /* itself, counted, when it is row-major already */

@@ -1,5 +1,6 @@
 """Tables of decompositions: OpOverload -> function. An op's own entry (its `decomp`) serves where Python registered nothing."""
 from .. import _C
+from .._options import refuse
 from .._ops import OpOverload, OpOverloadPacket
 
 global_decomposition_table = {"post_autograd": {}, "pre_autograd": {}, "meta": {}}
@@ -20,6 +21,7 @@ def register_decomposition(aten_op, registry=None, *, type="post_autograd", unsa
     """A decorator: the function is what this op (or these ops) can be written as."""
     if type not in global_decomposition_table:
         raise AssertionError(f"type must be one of {set(global_decomposition_table)}, got {type}")
+    refuse("register_decomposition", unsafe=(unsafe, False))
 
     def register(fn):
         table = global_decomposition_table[type] if registry is None else registry
