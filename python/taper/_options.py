@@ -12,9 +12,14 @@ def refuse(function, **options):
             raise NotImplementedError(f"{function}({name}={given!r}): Taper does not have this option yet")
 
 
+def warn_once(text, stacklevel=3):
+    if text not in _told:
+        _told.add(text)
+        warnings.warn(text, stacklevel=stacklevel)
+
+
 def tell_once(function, what, **options):
     """The same for an option whose neglect leaves results alone: a warning, once for each option. `what` says what stays as it is."""
     for name, (given, default) in options.items():
-        if given is not default and (function, name) not in _told:
-            _told.add((function, name))
-            warnings.warn(f"{function}({name}={given!r}) changes nothing in Taper yet: {what}", stacklevel=3)
+        if given is not default:
+            warn_once(f"{function}({name}=) changes nothing in Taper yet: {what}", stacklevel=4)

@@ -1,11 +1,12 @@
 """Calls everything in the binding with hostile arguments, each target in a child of its own.
 
-    python tests/binding/sweep.py [--python] [--share 0.02] [--seed 0] [--budget 600] [--jobs 2] [--only TEXT] [--case TEXT]
+    python tests/binding/sweep.py [--python] [--share 0.02] [--seed 0] [--budget 200] [--jobs 2] [--only TEXT] [--case TEXT]
 
 A finding is a signal (a crash, or more than 5 s of processor time), a report of a sanitizer, a child that stands still, a SystemError (a
 function that returned NULL without an exception, or a result with one), or None losing references. After a crash the target goes on
 behind the case. Exit status 1 when there are findings. `--only` takes targets whose name has the text, `--case` prints each case."""
 import argparse
+import ctypes
 import gc
 import json
 import mmap
@@ -65,7 +66,7 @@ class Child:
         self.note[:16 + len(text)] = struct.pack("QQ", self.count, len(text)) + text
         if self.options.case and self.options.case in case:
             print(self.name, case, flush=True)
-        signal.setitimer(signal.ITIMER_PROF, SECONDS * (20 if SANITIZED else 1))
+        signal.setitimer(signal.ITIMER_PROF, (1 if self.options.canary else SECONDS) * (20 if SANITIZED else 1))
         error = None
         try:
             act(*explore.values(args), **dict(zip(kwargs, explore.values(kwargs.values()))))
@@ -149,7 +150,7 @@ class Running:
             return True
         self.findings.append([self.what(status), self.target[0], case, ""])
         self.skip.add(case)
-        if len(self.skip) >= MOST_CRASHES:
+        if len(self.skip) >= (1 if self.options.canary else MOST_CRASHES):
             return True
         self.start()
         return False
@@ -182,17 +183,37 @@ def sweep(targets, options):
     return findings, calls
 
 
+def _forever(*_):
+    while True:
+        pass
+
+
+def _segfault(*_):
+    ctypes.string_at(0)
+
+
+def _breaks_the_convention(*_):
+    ctypes.pythonapi.PyErr_BadInternalCall()
+
+
+def canaries():
+    return [(act.__name__, [("", act)]) for act in (_forever, _segfault, _breaks_the_convention)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", action="store_true", help="the public Python names instead of the extension")
+    parser.add_argument("--canary", action="store_true", help="three functions that are known to be bad")
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--budget", type=int, default=600, help="calls a target")
+    parser.add_argument("--budget", type=int, default=200, help="calls a target")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="")
     parser.add_argument("--case", default="", help="print the cases that have this text (a blank: all), and what they print")
     options = parser.parse_args()
-    if options.python:
+    if options.canary:
+        every = canaries()
+    elif options.python:
         import names
         every = names.targets()
     else:

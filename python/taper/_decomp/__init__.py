@@ -1,6 +1,6 @@
 """Tables of decompositions: OpOverload -> function. An op's own entry (its `decomp`) serves where Python registered nothing."""
 from .. import _C
-from .._options import refuse
+from .._options import refuse, warn_once
 from .._ops import OpOverload, OpOverloadPacket
 
 global_decomposition_table = {"post_autograd": {}, "pre_autograd": {}, "meta": {}}
@@ -20,7 +20,7 @@ def _overloads(op):
 def register_decomposition(aten_op, registry=None, *, type="post_autograd", unsafe=False):
     """A decorator: the function is what this op (or these ops) can be written as."""
     if type not in global_decomposition_table:
-        raise AssertionError(f"type must be one of {set(global_decomposition_table)}, got {type}")
+        raise AssertionError(f"type must be one of post_autograd, pre_autograd, or meta, got {type}")
     refuse("register_decomposition", unsafe=(unsafe, False))
 
     def register(fn):
@@ -41,15 +41,27 @@ def _own(overload):
 
 
 def get_decompositions(aten_ops, type="post_autograd"):
-    """The table of these ops, by registration or from their entries; ops without either are left out."""
+    """The table of these ops, by registration or from their entries; ops without either are left out, which is told once."""
+    found, lacking = _find(aten_ops, type)
+    if lacking:
+        warn_once(f"get_decompositions: no decomposition of {', '.join(map(str, lacking))} in Taper; graphs keep calls of them")
+    return found
+
+
+def _find(aten_ops, type="post_autograd"):
+    """The table, and the overloads without an entry."""
+    if type not in global_decomposition_table:
+        raise AssertionError(f"type must be one of post_autograd, pre_autograd, or meta, got {type}")
     table = global_decomposition_table[type]
-    found = {}
+    found, lacking = {}, []
     for op in aten_ops:
         for overload in _overloads(op):
-            function = table.get(overload) or _own(overload)
+            function = table.get(overload) or (_own(overload) if type == "post_autograd" else None)
             if function is not None:
                 found[overload] = function
-    return found
+            else:
+                lacking.append(overload)
+    return found, lacking
 
 
 def remove_decompositions(decompositions, aten_ops):

@@ -111,6 +111,8 @@ class Variable(metaclass=_VariableMeta):
     """The old name of Tensor."""
 
     def __new__(cls, data=None, requires_grad=False, volatile=None):
+        if volatile is not None:
+            warnings.warn("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.", stacklevel=2)
         made = data.detach() if data is not None else _C.tensor([])
         return made.requires_grad_(requires_grad)
 
