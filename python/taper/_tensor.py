@@ -324,9 +324,10 @@ def dim_order(self, *, ambiguity_check=False):
         raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
     strides = self.stride()
     order = tuple(sorted(range(self.dim()), key=lambda i: (-strides[i], i)))
-    formats = ambiguity_check if isinstance(ambiguity_check, list) else []
-    if ambiguity_check and len(set(strides)) < len(strides) and sum(self.is_contiguous(memory_format=f) for f in formats) != 1:
-        raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
+    if ambiguity_check and (len(set(strides)) < len(strides) or 1 in self.shape):
+        formats = [f for f in (_C.contiguous_format, _C.channels_last, _C.channels_last_3d) if self.is_contiguous(memory_format=f)]
+        if ambiguity_check is True or len(formats) != 1 or formats[0] not in ambiguity_check:
+            raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
     return order
 
 
