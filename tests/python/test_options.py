@@ -3,7 +3,6 @@ import warnings
 
 import pytest
 import taper as torch
-from taper import _options
 from taper.autograd import Function, gradcheck, gradgradcheck
 
 
@@ -145,6 +144,8 @@ def test_unknown_options_are_no_options():
 
 
 def test_what_changes_nothing_is_told_once():
+    from taper import _options
+
     _options._told.clear()
     with pytest.warns(UserWarning, match=r"profile\(use_cuda=\) changes nothing"):
         torch.profiler.profile(use_cuda=True)

@@ -122,7 +122,33 @@ class ScriptModule(Module):
             self._c._set(name, _ATTRIBUTE, value)
         if isinstance(value, Module) and name in self._modules:
             raise RuntimeError(f"Cannot re-assign modules in a ScriptModule, tried to replace existing module '{name}': {value}")
-        super().__setattr__(name, value)
+        own = self.__dict__
+        if "_c" not in own:
+            super().__setattr__(name, value)
+        elif isinstance(value, Parameter) and name in own["_parameters"]:
+            own["_parameters"][name] = value
+        elif isinstance(value, (Parameter, Module)):
+            self._refuse_new("module" if isinstance(value, Module) else "parameter", name)
+        else:
+            super().__setattr__(name, value)
+
+    def _refuse_new(self, what, name):
+        raise RuntimeError(f"Can't add a new {what} after ScriptModule construction. Tried to add '{name}'")
+
+    def register_parameter(self, name, param):
+        if "_c" in self.__dict__ and name not in self._parameters:
+            self._refuse_new("parameter", name)
+        super().register_parameter(name, param)
+
+    def register_buffer(self, name, tensor, persistent=True):
+        if "_c" in self.__dict__ and name not in self._buffers:
+            self._refuse_new("buffer", name)
+        super().register_buffer(name, tensor, persistent)
+
+    def add_module(self, name, module):
+        self._refuse_new("module", name)
+
+    register_module = add_module
 
     def __delattr__(self, name):
         if name in self._parameters or name in self._buffers:
