@@ -58,6 +58,10 @@ def _wrap(c_module, cls=None, name=None):
     return module
 
 
+def _cannot_add(what, name):
+    return RuntimeError(f"Can't add a new {what} after ScriptModule construction. Tried to add '{name}'")
+
+
 class ScriptModule(Module):
     """The common face of traced and loaded modules."""
 
@@ -128,25 +132,22 @@ class ScriptModule(Module):
         elif isinstance(value, Parameter) and name in own["_parameters"]:
             own["_parameters"][name] = value
         elif isinstance(value, (Parameter, Module)):
-            self._refuse_new("module" if isinstance(value, Module) else "parameter", name)
+            raise _cannot_add("module" if isinstance(value, Module) else "parameter", name)
         else:
             super().__setattr__(name, value)
 
-    def _refuse_new(self, what, name):
-        raise RuntimeError(f"Can't add a new {what} after ScriptModule construction. Tried to add '{name}'")
-
     def register_parameter(self, name, param):
         if "_c" in self.__dict__ and name not in self._parameters:
-            self._refuse_new("parameter", name)
+            raise _cannot_add("parameter", name)
         super().register_parameter(name, param)
 
     def register_buffer(self, name, tensor, persistent=True):
         if "_c" in self.__dict__ and name not in self._buffers:
-            self._refuse_new("buffer", name)
+            raise _cannot_add("buffer", name)
         super().register_buffer(name, tensor, persistent)
 
     def add_module(self, name, module):
-        self._refuse_new("module", name)
+        raise _cannot_add("module", name)
 
     register_module = add_module
 

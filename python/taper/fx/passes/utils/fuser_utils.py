@@ -2,7 +2,6 @@
 import operator
 
 from .... import _C
-from ...._options import refuse
 from ...graph import Graph
 from ...node import map_arg
 from ..tools_common import stable_topological_sort
@@ -34,7 +33,6 @@ def validate_partition(partition):
 
 def fuse_as_graphmodule(gm, nodes, module_name, partition_lookup_table=None, *, always_return_tuple=False):
     """A module of the nodes, what of the graph it reads, and what of it the graph reads."""
-    refuse("fuse_as_graphmodule", partition_lookup_table=(partition_lookup_table, None))
     for node in nodes:
         if node.graph.owning_module is not gm:
             raise AssertionError(f"{node} doesn't belong to passed in graph module {gm._get_name()}")
