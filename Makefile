@@ -132,6 +132,7 @@ fuzz-sym: build .venv-oracle/ready
 CALLS ?= 200
 fuzz-binding: build
 	$(RUN) tests/binding/sweep.py --budget $(CALLS) --jobs $(JOBS)
+	$(RUN) tests/binding/sweep.py --budget $(CALLS) --jobs $(JOBS) --python --share 0.2
 
 $(BUILD)/bench-guards: bench/guards.c build
 	cc -std=gnu17 -O2 -Isrc $< -o $@ -L$(BUILD)/src -ltaper -Wl,-rpath,$(CURDIR)/$(BUILD)/src
