@@ -129,7 +129,8 @@ bool aot_code_make(PyObject *callable, tp_aot_code *out)
     PyObject *boxed = c->plan ? NULL : PyObject_GetAttrString(callable, "_boxed_call");
     if (!boxed)
         PyErr_Clear();
-    c->boxed = boxed && PyObject_IsTrue(boxed) > 0;
+    if (!face_read_truth(boxed, &c->boxed))
+        PyErr_Clear();
     Py_XDECREF(boxed);
     return true;
 }

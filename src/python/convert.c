@@ -116,6 +116,13 @@ bool face_read_int(PyObject *o, int64_t *out)
     return i != -1 || !PyErr_Occurred();
 }
 
+bool face_read_truth(PyObject *o, bool *out)
+{
+    int is = o ? PyObject_IsTrue(o) : 0;
+    *out = is > 0;
+    return is >= 0;
+}
+
 PyObject *face_items(PyObject *o, const char *otherwise)
 {
     PyObject *items = PySequence_Fast(o, otherwise), *tuple = items ? PySequence_Tuple(items) : NULL;

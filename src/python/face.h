@@ -212,6 +212,7 @@ PyObject *face_from_value(tp_value taken);          /* lists become lists */
 PyObject *face_from_scalar(tp_scalar s);
 tp_handle *face_handle_new(PyObject *object);       /* counts the object; NULL: an error is set */
 bool face_read_int(PyObject *o, int64_t *out);      /* false: exception set */
+bool face_read_truth(PyObject *o, bool *out);       /* of any object, NULL and None are false; false: exception set */
 /* What a sequence holds now, as a tuple: it stays as it is whatever code runs meanwhile. `otherwise` is the text of the TypeError. */
 PyObject *face_items(PyObject *o, const char *otherwise);
 

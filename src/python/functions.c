@@ -42,8 +42,7 @@ static bool read_options(literal_options *o, PyObject *dtype, PyObject *device, 
         if (!face_device_usable(o->device))
             return false;
     }
-    o->requires_grad = requires_grad && PyObject_IsTrue(requires_grad) > 0;
-    return true;
+    return face_read_truth(requires_grad, &o->requires_grad);
 }
 
 static PyObject *finish_literal(PyObject *made, bool requires_grad)

@@ -69,6 +69,8 @@ CASES = {
     "torch.ones(2).as_subclass(Dispatching).bool(slice(3))": "TypeError",
     "torch.ones(2).bool(memory_format=slice(3))": "TypeError",
     "torch.device('\\ud800', 1)": "UnicodeEncodeError|RuntimeError",
+    "_C._FunctionBase().set_materialize_grads(torch.ones(2))": "RuntimeError",
+    "_C.tensor(1.0, requires_grad=torch.ones(2))": "RuntimeError",
     "_C._jit_load('\\ud800')": "UnicodeEncodeError",
 }
 
