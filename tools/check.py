@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 
+import unused_arguments
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # Lowest layer first: a file includes its own folder and those before it. docs/architecture.md has the same list.
@@ -99,7 +101,8 @@ def main():
     for title, found in (("includes point downwards", includes_point_down()),
                          ("headers compile alone", headers_compile_alone(build)),
                          ("exported symbols begin with tp_", exported_symbols(build)),
-                         ("no mutable global outside tp_runtime and tp_thread", writable_globals(build))):
+                         ("no mutable global outside tp_runtime and tp_thread", writable_globals(build)),
+                         ("no option is accepted and ignored", unused_arguments.unexplained())):
         lines = list(found)
         print(f"{'ok  ' if not lines else 'FAIL'} {title}")
         for line in lines:

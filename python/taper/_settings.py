@@ -121,6 +121,10 @@ def broadcast_shapes(*shapes):
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
+    """Every op here gives the same bits at every run, so none is refused; what changes is the memory of empty(), see utils.deterministic."""
+    for text, given in (("'mode' (position 1)", mode), ("'warn_only'", warn_only)):
+        if not isinstance(given, bool):
+            raise TypeError(f"_set_deterministic_algorithms(): argument {text} must be bool, not {type(given).__name__}")
     _C._set_deterministic(0 if not mode else 2 if warn_only else 1)
 
 
@@ -133,9 +137,12 @@ def is_deterministic_algorithms_warn_only_enabled():
 
 
 def set_deterministic_debug_mode(debug_mode):
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     level = {"default": 0, "warn": 1, "error": 2}.get(debug_mode, debug_mode)
     if level not in (0, 1, 2):
-        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}")
+        known = "`default`, `warn`, `error`" if isinstance(debug_mode, str) else "0, 1, or 2"
+        raise RuntimeError(f"invalid value of debug_mode, expected {'one of ' if isinstance(debug_mode, str) else ''}{known}, but got {debug_mode}")
     _C._set_deterministic((0, 2, 1)[level])
 
 

@@ -126,7 +126,7 @@ def storage_type(self):
 
 
 @_overridable
-def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
     """A tensor of data, of this tensor's dtype and device."""
     if isinstance(data, Tensor):
         _warnings.warn(
@@ -208,7 +208,12 @@ def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if self.is_conj():
         raise BufferError("Can't export tensors with the conjugate bit set")
-    return _C._to_dlpack(self.resolve_neg())
+    if stream is not None and stream != -1:
+        raise AssertionError("stream should be None on cpu.")
+    if dl_device is not None and tuple(dl_device) != (1, 0):
+        raise BufferError(f"Can't export to the device {tuple(dl_device)}: tensors are on the CPU, (1, 0)")
+    # `max_version` may be any: a capsule without a version is what every consumer takes.
+    return _C._to_dlpack(self.clone() if copy else self.resolve_neg())
 
 
 @_overridable
@@ -317,8 +322,15 @@ def is_same_size(self, other):
 
 @_overridable
 def dim_order(self, *, ambiguity_check=False):
+    if not isinstance(ambiguity_check, bool) and not (isinstance(ambiguity_check, list) and all(isinstance(f, _C.memory_format) for f in ambiguity_check)):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
     strides = self.stride()
-    return tuple(sorted(range(self.dim()), key=lambda i: (-strides[i], i)))
+    order = tuple(sorted(range(self.dim()), key=lambda i: (-strides[i], i)))
+    if ambiguity_check and (len(set(strides)) < len(strides) or 1 in self.shape):
+        formats = [f for f in (_C.contiguous_format, _C.channels_last, _C.channels_last_3d) if self.is_contiguous(memory_format=f)]
+        if ambiguity_check is True or len(formats) != 1 or formats[0] not in ambiguity_check:
+            raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
+    return order
 
 
 @_overridable

@@ -78,8 +78,8 @@ class Library:
         if dispatch_key and dispatch_key not in _DISPATCH_KEYS:
             raise RuntimeError(f"could not parse dispatch key: {dispatch_key}")
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
-        self._defined = []
-        self._finalizer = weakref.finalize(self, _end, self._defined, ns, kind)
+        self._defined, self._registered = [], []
+        self._finalizer = weakref.finalize(self, _end, self._defined, self._registered, ns, kind)
 
     def __repr__(self):
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
@@ -116,7 +116,18 @@ class Library:
         key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
         if key not in _DISPATCH_KEYS:
             raise RuntimeError(f"could not parse dispatch key: {key}")
-        _C._library_impl(_overload_of(name), key, fn)
+        if with_keyset:
+            raise NotImplementedError("Library.impl(with_keyset=True) is not implemented in Taper yet")
+        if name.partition("::")[0] != self.ns:
+            raise RuntimeError(
+                f"Explicitly provided namespace ({name.partition('::')[0]}) in operator name does not match namespace of enclosing TORCH_LIBRARY_IMPL "
+                f"block ({self.ns}). Move this definition to the TORCH_LIBRARY_IMPL block corresponding to this namespace.")
+        self._register(_overload_of(name), key, fn)
+
+    def _register(self, overload, key, kernel):
+        """A kernel that ends with this library, if no other has come in its place."""
+        _C._library_impl(overload, key, kernel)
+        self._registered.append((overload, key, kernel))
 
     def fallback(self, fn, dispatch_key="", *, with_keyset=False):
         raise NotImplementedError("Library.fallback is not implemented in Taper yet")
@@ -125,8 +136,19 @@ class Library:
         self._finalizer()
 
 
-def _end(defined, ns, kind):
-    """Takes back what a library defined."""
+def _register(lib, overload, key, kernel):
+    """A kernel of the library, or one that stays."""
+    if lib is None:
+        _C._library_impl(overload, key, kernel)
+    else:
+        lib._register(overload, key, kernel)
+
+
+def _end(defined, registered, ns, kind):
+    """Takes back what a library registered and defined."""
+    for overload, key, kernel in reversed(registered):
+        _C._library_remove(overload, key, kernel)
+    registered.clear()
     if kind == "DEF":
         _defining.pop(ns, None)
     for overload in defined:
@@ -171,7 +193,7 @@ def impl(qualname, types, func=None, *, lib=None):
 
     def register(f):
         for key in keys:
-            _C._library_impl(_overload_of(qualname), _key(key), f)
+            _register(lib, _overload_of(qualname), _key(key), f)
         return f
 
     if func is None:
@@ -182,7 +204,7 @@ def impl(qualname, types, func=None, *, lib=None):
 
 def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
     def register(f):
-        _C._library_impl(_overload_of(op), "Meta", f)
+        _register(lib, _overload_of(op), "Meta", f)
         return f
 
     return register if func is None else register(func)
@@ -192,14 +214,14 @@ impl_abstract = register_fake
 
 
 def register_kernel(op, device_types, func=None, /, *, lib=None):
-    return impl(op if isinstance(op, str) else op._qualname, device_types or "default", func)
+    return impl(op if isinstance(op, str) else op._qualname, device_types or "default", func, lib=lib)
 
 
 def register_vmap(op, func=None, /, *, lib=None):
     """func(info, in_dims, *args) is what the op does to batches; it gives (output, out_dims)."""
 
     def register(f):
-        _C._library_impl(_overload_of(op._qualname if isinstance(op, CustomOpDef) else op), "FuncTorchBatched", f)
+        _register(lib, _overload_of(op._qualname if isinstance(op, CustomOpDef) else op), "FuncTorchBatched", f)
         return f
 
     return register if func is None else register(func)
@@ -214,7 +236,7 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
         raise RuntimeError(
             f"Cannot register autograd formula for non-functional operator {op} with schema {overload._schema}. Please create a functional "
             "operator and register an autograd formula for that.")
-    _C._library_impl(overload, "Autograd", _autograd_kernel(overload, backward, setup_context))
+    _register(lib, overload, "Autograd", _autograd_kernel(overload, backward, setup_context))
 
 
 def _autograd_kernel(overload, backward, setup_context):
@@ -317,7 +339,7 @@ def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None)
 
     def register(f):
         rules = dict((_C._library_kernels(overload) or {}).get("__torch_dispatch__", {}))
-        _C._library_impl(overload, "__torch_dispatch__", {**rules, torch_dispatch_class: f})
+        _register(lib, overload, "__torch_dispatch__", {**rules, torch_dispatch_class: f})
         return f
 
     return register if func is None else register(func)

@@ -12,6 +12,7 @@ import time
 import warnings
 
 from . import _C
+from ._options import refuse, tell_once
 from .utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["profile", "schedule", "supported_activities", "tensorboard_trace_handler", "ProfilerAction", "ProfilerActivity",
@@ -208,6 +209,9 @@ class profile:
                             ("with_flops", with_flops), ("with_modules", with_modules)):
             if asked:
                 warnings.warn(f"torch.profiler.profile: Taper does not have {name}; names and times are recorded", stacklevel=2)
+        refuse("torch.profiler.profile", execution_trace_observer=(execution_trace_observer, None), custom_trace_id_callback=(custom_trace_id_callback, None))
+        tell_once("torch.profiler.profile", "names and times of ops on the CPU are recorded", experimental_config=(experimental_config, None),
+                  use_cuda=(use_cuda, None), acc_events=(acc_events, False), post_processing_timeout_s=(post_processing_timeout_s, None))
         self.activities = set(activities) if activities else supported_activities()
         self.schedule = schedule or (lambda step: ProfilerAction.RECORD)
         self.on_trace_ready = on_trace_ready

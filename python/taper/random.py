@@ -32,6 +32,8 @@ def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="device
     if not enabled:
         yield
         return
+    if devices:
+        raise AssertionError(f"Torch not compiled with {device_type.upper()} enabled")
     state = get_rng_state()
     try:
         yield

@@ -12,6 +12,8 @@ class TypedStorage:
 
     def __init__(self, *args, wrap_storage=None, dtype=None, device=None, _internal=False):
         self.dtype = dtype or _C.get_default_dtype()
+        if device is not None and _C.device(device).type != "cpu":
+            raise NotImplementedError(f"TypedStorage(device={device}): Taper has storages of elements on the CPU alone")
         if wrap_storage is not None:
             self._untyped_storage = wrap_storage
         elif args and not isinstance(args[0], int):

@@ -57,6 +57,7 @@ typedef struct tp_runtime {
     int             instruction_set;        /* tp_isa, from CPUID or TAPER_ISA */
     int             default_dtype;          /* of float literals and factories; tp_dtype */
     atomic_int      deterministic;          /* use_deterministic_algorithms: 0 off, 1 on, 2 warn only */
+    atomic_bool     leave_uninitialized;    /* … without filling the memory of empty() and resize_(), ops/copy.h */
     atomic_uint     attention_off;          /* ways of attention that may not be taken: bits by SDPBackend's numbers */
 } tp_runtime;
 

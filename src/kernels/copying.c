@@ -9,12 +9,29 @@ TP_HOOK_K(tp_k_clone)
     return true;
 }
 
+/* What a longer storage has behind its old end, as one vector. */
+static bool fill_new_part(const tp_tensor *t, size_t old_bytes)
+{
+    int64_t bytes = (int64_t)tp_dtype_bytes((tp_dtype)t->dtype), at = (int64_t)old_bytes / bytes, stride = 1;
+    int64_t count = (int64_t)t->storage->bytes / bytes - at;
+    if (count <= 0 || !t->storage->data)
+        return true;
+    tp_tensor *part = tp_tensor_take_storage(tp_storage_ref(t->storage), (tp_dtype)t->dtype, 1, &count, &stride, at);
+    if (part)
+        tp_fill_uninitialized(part);
+    tp_tensor_unref(part);
+    return part != NULL;
+}
+
 TP_HOOK_K(tp_k_resize_)
 {
     int64_t size[TP_MAX_DIMS];
     int n = tp_as_ints(arg[1], size, TP_MAX_DIMS, 0);
+    size_t before = arg[0].tensor->storage->bytes;
     (void)out;
     if (n < 0 || !tp_tensor_resize(arg[0].tensor, n, size))
+        return false;
+    if (TP_UNLIKELY(tp_fills_uninitialized()) && !fill_new_part(arg[0].tensor, before))
         return false;
     if (arg[2].tag == TP_NONE || arg[2].i == TP_FORMAT_PRESERVE)
         return true;

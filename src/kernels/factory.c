@@ -43,7 +43,9 @@ TP_HOOK_K(tp_k_ones)
 
 TP_HOOK_K(tp_k_empty)
 {
-    (void)arg, (void)out;
+    (void)arg;
+    if (TP_UNLIKELY(tp_fills_uninitialized()))
+        tp_fill_uninitialized(out[0]);
     return true;
 }
 

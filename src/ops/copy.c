@@ -1,6 +1,7 @@
 /* copy.c - copies as tile programs without a step. */
 #include "ops/copy.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "tile/tile.h"
@@ -79,6 +80,16 @@ void tp_fill(tp_tensor *to, tp_scalar value)
         value = tp_scalar_int(!tp_scalar_is_zero(value));       /* 2^40 would be cut to 32 bits, all zero */
     place(to, to->ndim, to->size, &loop.operand[0], stride);
     tp_tile_run(&from_scalar, &loop);
+}
+
+void tp_fill_uninitialized(tp_tensor *to)
+{
+    tp_dtype d = (tp_dtype)to->dtype;
+    int bits = 8 * (int)tp_dtype_bytes(d);
+    if (tp_dtype_is_float(d) || tp_dtype_is_complex(d))
+        tp_fill(to, tp_scalar_float(NAN));
+    else
+        tp_fill(to, tp_scalar_int(d == TP_b8 ? 1 : d == TP_u8 ? UINT8_MAX : INT64_MAX >> (64 - bits)));
 }
 
 static tp_tensor *copied(const tp_tensor *t, tp_dtype d, const int64_t *stride)

@@ -16,6 +16,7 @@
 struct tp_registry {
     pthread_mutex_t lock;
     tp_array(tp_op *) added;            /* owned run-time ops, sorted like the table */
+    tp_array(tp_op *) retired;          /* owned: found by no name, read by who still holds them */
 };
 
 static int by_name(const tp_op *op, const char *space, const char *name)
@@ -133,6 +134,17 @@ bool tp_registry_add(tp_op *op)
         r->added.count++;
     }
     pthread_mutex_unlock(&r->lock);
+    return ok;
+}
+
+bool tp_registry_retire(tp_op *op)
+{
+    struct tp_registry *r = tp_the_runtime.registry;
+    pthread_mutex_lock(&r->lock);
+    bool ok = tp_array_push(&r->retired, op);
+    pthread_mutex_unlock(&r->lock);
+    if (ok)
+        tp_registry_remove(op);
     return ok;
 }
 

@@ -393,6 +393,16 @@ tp_rare *tp_op_rare(tp_op *op)
     return &((runtime_op *)(void *)op)->rare;
 }
 
+bool tp_op_retire(tp_op *op)
+{
+    for (int how = 0; !op->rare->of && how < TP_DERIVATION_COUNT; how++) {
+        tp_op *derived = (tp_op *)tp_op_derived((tp_derivation)how, op);
+        if (derived && !tp_op_retire(derived))
+            return false;
+    }
+    return tp_registry_retire(op);
+}
+
 void tp_op_undefine(tp_op *op)
 {
     for (int how = 0; !op->rare->of && how < TP_DERIVATION_COUNT; how++) {

@@ -181,11 +181,16 @@ tp_value tp_scope_list(tp_scope *s, uint32_t count, const tp_value *item)
     return tp_scope_own(s, tp_of_list(l));
 }
 
+/* A list that a number asks for, as chunk(2**62) does: each item takes memory, and none is made in vain for long. */
+enum { MOST_VALUES = 1 << 23 };
+
 void tp_values_add(tp_scope *s, tp_values *l, tp_value v)
 {
     if (s->failed)
         return;
-    if (tp_array_push(l, v))
+    if (l->count == MOST_VALUES)
+        s->failed = !tp_fail(TP_ERR_RUNTIME, "a list of more than %d values cannot be made", MOST_VALUES);
+    else if (tp_array_push(l, v))
         l->item[l->count - 1] = tp_value_ref(v);
     else
         s->failed = true;

@@ -55,7 +55,7 @@ typedef struct code_context {
 
 static bool take_results(PyObject *given, tp_value *out, uint32_t results)
 {
-    PyObject *all = PySequence_Fast(given, "a compiled function must give a list or tuple");
+    PyObject *all = face_items(given, "a compiled function must give a list or tuple");
     bool ok = all != NULL;
     if (ok && PySequence_Fast_GET_SIZE(all) != (Py_ssize_t)results) {
         PyErr_Format(PyExc_RuntimeError, "a compiled function gave %zd results instead of %u", PySequence_Fast_GET_SIZE(all), results);
@@ -129,7 +129,8 @@ bool aot_code_make(PyObject *callable, tp_aot_code *out)
     PyObject *boxed = c->plan ? NULL : PyObject_GetAttrString(callable, "_boxed_call");
     if (!boxed)
         PyErr_Clear();
-    c->boxed = boxed && PyObject_IsTrue(boxed) > 0;
+    if (!face_read_truth(boxed, &c->boxed))
+        PyErr_Clear();
     Py_XDECREF(boxed);
     return true;
 }

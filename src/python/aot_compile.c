@@ -426,9 +426,9 @@ bool aot_compile(aot_object *self, PyObject *leaves, PyObject *spec)
     c.given = tp_alloc_zero(((size_t)count + 1) * sizeof *c.given);
     c.in = tp_alloc_zero(((size_t)count + 1) * sizeof *c.in);
     c.own = tp_alloc_zero(((size_t)count + 1) * sizeof *c.own);
-    bool ok = table && ((self->input_of && c.given && c.in && c.own) || face_raise());
+    bool keeps = false, ok = table && ((self->input_of && c.given && c.in && c.own) || face_raise()) && face_read_truth(keep, &keeps);
     if (ok) {
-        c.options.keep_mutations = PyObject_IsTrue(keep) > 0;
+        c.options.keep_mutations = keeps;
         c.table = PyDict_Check(table) && PyDict_GET_SIZE(table) ? table : NULL;
         c.host = (tp_record_host){ .context = &c, .decompose = c.table ? decompose : NULL, .origin = origin, .derived = fx_show_derived };
         c.program = (program){ .function = self->function, .in_spec = spec, .leaves = leaves, .input_of = self->input_of };

@@ -293,18 +293,31 @@ static bool replace(tp_value *slot, PyObject *given)
     return true;
 }
 
-static bool replace_all(tp_value *value, size_t count, PyObject *given)
+/* How messages call it. NULL: an exception is set. */
+static PyObject *hook_name(PyObject *hook)
+{
+    PyObject *name = PyObject_GetAttrString(hook, "__name__");
+    if (!name)
+        PyErr_Clear();
+    return name ? name : PyUnicode_FromString("<unknown>");
+}
+
+static bool replace_all(PyObject *hook, tp_value *value, size_t count, PyObject *given)
 {
     if (given == Py_None)
         return true;
     if (!PyTuple_Check(given)) {
-        if (count == 1)
+        if (count == 1 && face_is_tensor(given))
             return replace(value, given);
-        PyErr_Format(PyExc_TypeError, "expected tuple from hook, got %s", Py_TYPE(given)->tp_name);
+        PyErr_Format(PyExc_TypeError, "expected tuple, but hook returned '%s'", Py_TYPE(given)->tp_name);
         return false;
     }
     if ((size_t)PyTuple_GET_SIZE(given) != count) {
-        PyErr_Format(PyExc_RuntimeError, "hook returned incorrect number of values (got %zd, but expected %zu)", PyTuple_GET_SIZE(given), count);
+        PyObject *name = hook_name(hook);
+        if (name)
+            PyErr_Format(PyExc_RuntimeError, "hook '%S' has returned an incorrect number of values (got %zd, but expected %zu)", name,
+                         PyTuple_GET_SIZE(given), count);
+        Py_XDECREF(name);
         return false;
     }
     for (size_t i = 0; i < count; i++)
@@ -320,13 +333,9 @@ static bool keeps_size(PyObject *hook, const tp_value *slot, PyObject *given)
     const tp_tensor *old = slot->tensor, *new = face_tensor(given);
     if (old->ndim == new->ndim && memcmp(old->size, new->size, old->ndim * sizeof *old->size) == 0)
         return true;
-    PyObject *name = PyObject_GetAttrString(hook, "__name__");
-    if (!name) {
-        PyErr_Clear();
-        name = PyUnicode_FromString("<unknown>");
-    }
+    PyObject *name = hook_name(hook);
     if (name)
-        PyErr_Format(PyExc_RuntimeError, "hook '%U' has changed the size of value", name);
+        PyErr_Format(PyExc_RuntimeError, "hook '%S' has changed the size of value", name);
     Py_XDECREF(name);
     return false;
 }
@@ -350,7 +359,9 @@ static bool hook_after_accumulate(tp_hook *h, tp_value *gradients, size_t count,
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *leaf = face_from_value(tp_value_ref(gradients[0]));
     PyObject *given = leaf ? PyObject_CallOneArg(h->callable->object, leaf) : NULL;
-    bool ok = given != NULL;
+    bool ok = given == Py_None;
+    if (given && !ok)
+        PyErr_SetString(PyExc_RuntimeError, "Tensor post accumulate grad hooks should return None.");
     Py_XDECREF(leaf);
     Py_XDECREF(given);
     PyGILState_Release(state);
@@ -367,7 +378,7 @@ static bool hook_on_node(tp_hook *h, tp_value *gradients, size_t count, tp_value
         given = PyObject_CallOneArg(h->callable->object, first);
     else if (first && second)
         given = PyObject_CallFunctionObjArgs(h->callable->object, first, second, NULL);
-    bool ok = given && replace_all(gradients, count, given);
+    bool ok = given && replace_all(h->callable->object, gradients, count, given);
     Py_XDECREF(first);
     Py_XDECREF(second);
     Py_XDECREF(given);
@@ -395,7 +406,7 @@ static PyObject *tensor_hook(PyObject *module, PyObject *args)
 {
     PyObject *tensor, *callable;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OO", &tensor, &callable) || !face_is_tensor(tensor))
+    if (!PyArg_ParseTuple(args, "O!O", face.tensor_base, &tensor, &callable))
         return NULL;
     face_track((tensor_object *)tensor);
     return add_hook(tp_tensor_hooks(face_tensor(tensor)), callable, hook_on_tensor);
@@ -405,7 +416,7 @@ static PyObject *accumulate_hook(PyObject *module, PyObject *args)
 {
     PyObject *tensor, *callable;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OO", &tensor, &callable) || !face_is_tensor(tensor))
+    if (!PyArg_ParseTuple(args, "O!O", face.tensor_base, &tensor, &callable))
         return NULL;
     tp_autograd *a = tp_autograd_of(face_tensor(tensor));
     return add_hook(a ? &a->post_accumulate : NULL, callable, hook_after_accumulate);
@@ -416,7 +427,7 @@ static PyObject *remove_tensor_hook(PyObject *module, PyObject *args)
     PyObject *tensor;
     long long id;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OL", &tensor, &id) || !face_is_tensor(tensor))
+    if (!PyArg_ParseTuple(args, "O!L", face.tensor_base, &tensor, &id))
         return NULL;
     tp_tensor *t = face_tensor(tensor);
     tp_hook **list = t->autograd ? tp_tensor_hooks(t) : NULL;
@@ -658,7 +669,7 @@ static PyMemberDef node_members[] = {
 static PyType_Slot node_slots[] = {
     { Py_tp_dealloc, node_dealloc }, { Py_tp_traverse, node_traverse }, { Py_tp_clear, node_clear }, { Py_tp_repr, node_repr },
     { Py_tp_getattro, node_getattro }, { Py_tp_setattro, node_setattro }, { Py_tp_methods, node_methods }, { Py_tp_getset, node_attributes },
-    { Py_tp_members, node_members }, { 0, NULL },
+    { Py_tp_members, node_members }, { Py_tp_new, face_refuse_new }, { 0, NULL },
 };
 static PyType_Spec node_spec = {
     .name = "_C._NodeBase", .basicsize = sizeof(node_object), .slots = node_slots,

@@ -254,7 +254,10 @@ static PyObject *mark_non_differentiable(PyObject *self, PyObject *args)
 
 static PyObject *set_materialize_grads(PyObject *self, PyObject *value)
 {
-    ((context_object *)self)->materialize_grads = (char)(PyObject_IsTrue(value) > 0);
+    bool on;
+    if (!face_read_truth(value, &on))
+        return NULL;
+    ((context_object *)self)->materialize_grads = on;
     Py_RETURN_NONE;
 }
 

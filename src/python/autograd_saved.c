@@ -28,7 +28,7 @@ static bool unpack(tp_value packed, tp_value *out)
     PyObject *given = PyObject_CallOneArg(PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1));
     bool ok = given && face_is_tensor(given);
     if (given && !ok)
-        PyErr_Format(PyExc_TypeError, "Output of saved tensor unpack_hook expected to be a Tensor but got result of type %R", Py_TYPE(given));
+        PyErr_Format(PyExc_TypeError, "Output of saved tensor unpack_hook expected to be a Tensor but got result of type %s", Py_TYPE(given)->tp_name);
     if (ok)
         *out = tp_of_tensor(tp_tensor_ref(face_tensor(given)));
     Py_XDECREF(given);

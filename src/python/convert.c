@@ -116,6 +116,20 @@ bool face_read_int(PyObject *o, int64_t *out)
     return i != -1 || !PyErr_Occurred();
 }
 
+bool face_read_truth(PyObject *o, bool *out)
+{
+    int is = o ? PyObject_IsTrue(o) : 0;
+    *out = is > 0;
+    return is >= 0;
+}
+
+PyObject *face_items(PyObject *o, const char *otherwise)
+{
+    PyObject *items = PySequence_Fast(o, otherwise), *tuple = items ? PySequence_Tuple(items) : NULL;
+    Py_XDECREF(items);
+    return tuple;
+}
+
 static int to_int(PyObject *o, tp_value *out)
 {
     int64_t i;

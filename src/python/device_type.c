@@ -105,7 +105,7 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         long i = PyLong_AsLong(index);
         if (i == -1 && PyErr_Occurred())
             return NULL;
-        if (PyUnicode_Check(what) && strchr(PyUnicode_AsUTF8(what), ':'))
+        if (PyUnicode_Check(what) && PyUnicode_FindChar(what, ':', 0, PyUnicode_GET_LENGTH(what), 1) >= 0)
             return PyErr_Format(PyExc_RuntimeError, "type (string) must not include an index because index was passed explicitly: %U", what);
         if (i < 0 || i > 127)
             return PyErr_Format(PyExc_RuntimeError, "Device index must not be negative");

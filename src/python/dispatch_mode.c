@@ -74,7 +74,7 @@ bool face_unbox_results(const tp_op *op, PyObject *given, tp_value *result)
         PyErr_Format(PyExc_RuntimeError, "Object of type '%s' is not an instance of 'sequence'", Py_TYPE(given)->tp_name);
         return false;
     }
-    PyObject *items = PySequence_Fast(given, "");
+    PyObject *items = face_items(given, "");
     bool ok = items && PySequence_Fast_GET_SIZE(items) == op->result_count;
     if (items && !ok)
         PyErr_Format(PyExc_RuntimeError, "%s::%s has %d results, got %zd", op->space, op->name, op->result_count, PySequence_Fast_GET_SIZE(items));

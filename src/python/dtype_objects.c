@@ -18,6 +18,12 @@ PyTypeObject *face_make_type(PyObject *module, PyType_Spec *spec, PyTypeObject *
     return (PyTypeObject *)type;
 }
 
+PyObject *face_refuse_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    (void)args, (void)kwargs;
+    return PyErr_Format(PyExc_TypeError, "cannot create '%s' instances", type->tp_name);
+}
+
 /* ---- dtype ---- */
 PyObject *face_dtype(tp_dtype d)
 {

@@ -165,6 +165,8 @@ bool face_device_usable(tp_device d);                   /* tensors can live ther
 bool face_is_device_like(PyObject *o);
 bool face_dtype_read(PyObject *o, tp_dtype *out);       /* a dtype object; false: TypeError set */
 PyTypeObject *face_make_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base);  /* names it PACKAGE.spec->name */
+/* tp_new of a type that has subclasses and whose objects are made here alone; without subclasses there is a flag for it. */
+PyObject *face_refuse_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 
 /* ---- user_stack.c ---- */
 bool face_is_user_frame(PyFrameObject *f, PyCodeObject *code);     /* not of the package, or a module's forward */
@@ -213,6 +215,9 @@ PyObject *face_from_value(tp_value taken);          /* lists become lists */
 PyObject *face_from_scalar(tp_scalar s);
 tp_handle *face_handle_new(PyObject *object);       /* counts the object; NULL: an error is set */
 bool face_read_int(PyObject *o, int64_t *out);      /* false: exception set */
+bool face_read_truth(PyObject *o, bool *out);       /* of any object, NULL and None are false; false: exception set */
+/* What a sequence holds now, as a tuple: it stays as it is whatever code runs meanwhile. `otherwise` is the text of the TypeError. */
+PyObject *face_items(PyObject *o, const char *otherwise);
 
 /* ---- parse.c ---- */
 typedef struct signature {

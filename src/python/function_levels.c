@@ -156,7 +156,9 @@ static PyObject *apply_in_vmap(tp_vmap_level *l, PyObject *cls, PyObject *args)
     PyObject *inner = generate ? unwrapped(l, args, &dims, &any) : NULL;
     if (!generate)
         return NULL;
-    bool generated = PyObject_IsTrue(generate) > 0, own = has_own_rule(cls);
+    bool generated, own = has_own_rule(cls);
+    if (!face_read_truth(generate, &generated))
+        Py_CLEAR(inner);
     if (inner && generated && own)
         PyErr_Format(PyExc_RuntimeError, "You tried to vmap over %s, but it has both generate_vmap_rule=True and an overridden vmap staticmethod. Please set "
                      "generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity. " SEE, name);

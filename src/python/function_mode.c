@@ -323,7 +323,7 @@ static PyObject *is_function_enabled(PyObject *self, PyObject *unused)
 static PyObject *has_function(PyObject *self, PyObject *args)
 {
     (void)self;
-    PyObject *items = PySequence_Fast(args, "expected a sequence of arguments");
+    PyObject *items = face_items(args, "expected a sequence of arguments");
     if (!items)
         return NULL;
     bool found = face_function_mode_active();
@@ -354,7 +354,7 @@ static PyObject *handle_function(PyObject *self, PyObject *args, PyObject *kwarg
     (void)self;
     if (PyTuple_GET_SIZE(args) < 2)
         return PyErr_Format(PyExc_TypeError, "handle_torch_function() needs a function and its relevant arguments");
-    PyObject *relevant = PySequence_Fast(PyTuple_GET_ITEM(args, 1), "relevant_args must be a sequence");
+    PyObject *relevant = face_items(PyTuple_GET_ITEM(args, 1), "relevant_args must be a sequence");
     PyObject *rest = relevant ? PyTuple_GetSlice(args, 2, PyTuple_GET_SIZE(args)) : NULL, *result = NULL;
     PyObject *keywords = kwargs ? Py_NewRef(kwargs) : PyDict_New();
     if (rest && keywords) {
@@ -387,11 +387,19 @@ static PyObject *call_disabled(PyObject *callable, PyObject *args, PyObject *kwa
     return result;
 }
 
+static bool are_keywords(PyObject *kwargs)
+{
+    bool ok = !kwargs || kwargs == Py_None || PyDict_Check(kwargs);
+    if (!ok)
+        PyErr_Format(PyExc_TypeError, "keyword arguments are a dict, not %s", Py_TYPE(kwargs)->tp_name);
+    return ok;
+}
+
 static PyObject *disabled_function(PyObject *self, PyObject *args)
 {
     PyObject *callable, *types, *given = face.empty_tuple, *kwargs = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO|OO", &callable, &types, &given, &kwargs))
+    if (!PyArg_ParseTuple(args, "OO|O!O", &callable, &types, &PyTuple_Type, &given, &kwargs) || !are_keywords(kwargs))
         return NULL;
     return call_disabled(callable, given, kwargs == Py_None ? NULL : kwargs);
 }
@@ -447,9 +455,10 @@ static PyObject *default_function(PyObject *cls, PyObject *args, PyObject *kwarg
 {
     static char *names[] = { "func", "types", "args", "kwargs", NULL };
     PyObject *callable, *types, *given = face.empty_tuple, *keywords = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OO", names, &callable, &types, &given, &keywords))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O!O", names, &callable, &types, &PyTuple_Type, &given, &keywords) ||
+        !are_keywords(keywords))
         return NULL;
-    PyObject *all = PySequence_Fast(types, "types must be a sequence");
+    PyObject *all = face_items(types, "types must be a sequence");
     if (!all)
         return NULL;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(all); i++) {

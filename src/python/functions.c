@@ -42,8 +42,7 @@ static bool read_options(literal_options *o, PyObject *dtype, PyObject *device, 
         if (!face_device_usable(o->device))
             return false;
     }
-    o->requires_grad = requires_grad && PyObject_IsTrue(requires_grad) > 0;
-    return true;
+    return face_read_truth(requires_grad, &o->requires_grad);
 }
 
 static PyObject *finish_literal(PyObject *made, bool requires_grad)
@@ -218,6 +217,21 @@ static PyObject *get_deterministic(PyObject *module, PyObject *unused)
     return PyLong_FromLong(atomic_load(&tp_the_runtime.deterministic));
 }
 
+static PyObject *set_filling(PyObject *module, PyObject *o)
+{
+    (void)module;
+    if (!PyBool_Check(o))
+        return PyErr_Format(PyExc_RuntimeError, "expected a bool, but got %s", Py_TYPE(o)->tp_name);
+    atomic_store(&tp_the_runtime.leave_uninitialized, o == Py_False);
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_filling(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyBool_FromLong(!atomic_load(&tp_the_runtime.leave_uninitialized));
+}
+
 /* Which ways of attention may not be taken, a bit each. */
 static PyObject *set_attention_off(PyObject *module, PyObject *o)
 {
@@ -295,7 +309,7 @@ static PyObject *broadcast_shapes(PyObject *module, PyObject *const *args, Py_ss
     int ndim = 0;
     (void)module;
     for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *shape = PyLong_Check(args[i]) ? PyTuple_Pack(1, args[i]) : PySequence_Fast(args[i], "shapes are sequences of ints");
+        PyObject *shape = PyLong_Check(args[i]) ? PyTuple_Pack(1, args[i]) : face_items(args[i], "shapes are sequences of ints");
         bool ok = shape && PySequence_Fast_GET_SIZE(shape) <= TP_MAX_DIMS;
         int n = ok ? (int)PySequence_Fast_GET_SIZE(shape) : 0;
         for (int d = 0; ok && d < n; d++)
@@ -351,7 +365,7 @@ static PyObject *copy_with_storage(PyObject *module, PyObject *args)
 {
     PyObject *tensor, *memo;
     (void)module;
-    if (!PyArg_ParseTuple(args, "OO!", &tensor, &PyDict_Type, &memo) || !face_is_tensor(tensor))
+    if (!PyArg_ParseTuple(args, "O!O!", face.tensor_base, &tensor, &PyDict_Type, &memo))
         return NULL;
     tp_tensor *t = face_tensor(tensor);
     if (tp_is_fake(t)) {                /* two fakes of one storage share a copy's */
@@ -456,6 +470,8 @@ static PyMethodDef functions[] = {
     { "get_num_threads", get_threads, METH_NOARGS, NULL },
     { "_set_deterministic", set_deterministic, METH_O, NULL },
     { "_get_deterministic", get_deterministic, METH_NOARGS, NULL },
+    { "_set_filling", set_filling, METH_O, NULL },
+    { "_get_filling", get_filling, METH_NOARGS, NULL },
     { "_set_parameter_class", set_parameter_class, METH_O, NULL },
     { "_live_allocations", live_allocations, METH_NOARGS, NULL },
     { "_parse_to", KEYWORDS(face_parse_to), METH_FASTCALL | METH_KEYWORDS, NULL },

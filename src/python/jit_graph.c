@@ -264,15 +264,31 @@ static PyObject *node_output(PyObject *self, PyObject *unused)
     return one;
 }
 
+/* The attribute of this name, *found NULL when there is none. False: `name` is no text, an exception is set. */
+static bool find_attribute(PyObject *self, PyObject *name, const tp_value **found)
+{
+    if (!PyUnicode_Check(name)) {
+        PyErr_Format(PyExc_TypeError, "the name of an attribute is a str, not %s", Py_TYPE(name)->tp_name);
+        return false;
+    }
+    const char *text = PyUnicode_AsUTF8(name);
+    *found = text ? tp_node_keyword(node_of(self), text) : NULL;
+    return text != NULL;
+}
+
+/* The same, where it has to be there. NULL: an exception is set. */
 static const tp_value *attribute(PyObject *self, PyObject *name)
 {
-    const char *text = PyUnicode_AsUTF8(name);
-    return text ? tp_node_keyword(node_of(self), text) : NULL;
+    const tp_value *v = NULL;
+    if (find_attribute(self, name, &v) && !v)
+        PyErr_Format(PyExc_RuntimeError, "required keyword attribute '%U' is undefined", name);
+    return v;
 }
 
 static PyObject *node_has_attribute(PyObject *self, PyObject *name)
 {
-    return PyBool_FromLong(attribute(self, name) != NULL);
+    const tp_value *v;
+    return find_attribute(self, name, &v) ? PyBool_FromLong(v != NULL) : NULL;
 }
 
 static PyObject *node_attribute(PyObject *self, PyObject *name)
@@ -280,14 +296,14 @@ static PyObject *node_attribute(PyObject *self, PyObject *name)
     const tp_value *v = attribute(self, name);
     if (v && v->tag == TP_DTYPE_VALUE)
         return PyLong_FromLongLong(tp_jit_dtype_number(v->i));
-    return v ? face_jit_from_value(tp_value_ref(*v)) : PyErr_Format(PyExc_RuntimeError, "required keyword attribute '%U' is undefined", name);
+    return v ? face_jit_from_value(tp_value_ref(*v)) : NULL;
 }
 
 static PyObject *node_kind_of(PyObject *self, PyObject *name)
 {
     const tp_value *v = attribute(self, name);
     if (!v)
-        return PyErr_Format(PyExc_RuntimeError, "required keyword attribute '%U' is undefined", name);
+        return NULL;
     return PyUnicode_FromString(v->tag == TP_FLOAT ? "f" : v->tag == TP_STRING || v->tag == TP_DEVICE ? "s" : v->tag == TP_TENSOR ? "t"
                               : v->tag == TP_LIST ? "is" : v->tag == TP_HANDLE ? "ty" : "i");
 }

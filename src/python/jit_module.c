@@ -63,10 +63,13 @@ bool face_jit_to_value(PyObject *o, tp_value *out)
     }
     if (o == Py_None)
         return true;
-    if (PyTuple_Check(o) || PyList_Check(o))
-        return to_items(PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o), PyList_Check(o) ? TP_LIST : TP_TUPLE, out);
-    if (PyDict_Check(o))
-        return to_dict(o, out);
+    if (PyTuple_Check(o) || PyList_Check(o) || PyDict_Check(o)) {
+        if (Py_EnterRecursiveCall(" in an argument of a traced function"))      /* it may hold itself */
+            return false;
+        bool ok = PyDict_Check(o) ? to_dict(o, out) : to_items(PySequence_Fast_ITEMS(o), PySequence_Fast_GET_SIZE(o), PyList_Check(o) ? TP_LIST : TP_TUPLE, out);
+        Py_LeaveRecursiveCall();
+        return ok;
+    }
     if (face_jit_module_of(o)) {
         *out = tp_value_ref(tp_jit_of_module(face_jit_module_of(o)));
         return true;
@@ -251,14 +254,19 @@ static bool bind(const tp_jit_function *f, PyObject *args, PyObject *kwargs, PyO
     if (kwargs && PyDict_GET_SIZE(kwargs) > used) {
         PyObject *key = NULL, *item;
         Py_ssize_t place = 0;
+        const char *name = "";
         while (PyDict_Next(kwargs, &place, &key, &item)) {
             bool known = false;
+            if (!PyUnicode_Check(key))
+                return PyErr_Format(PyExc_TypeError, "keywords must be strings"), false;
+            if (!(name = PyUnicode_AsUTF8(key)))
+                return false;
             tp_graph_each(f->graph, n)
-                known = known || (n->kind == TP_PLACEHOLDER && strcmp(n->target.name, PyUnicode_AsUTF8(key)) == 0);
+                known = known || (n->kind == TP_PLACEHOLDER && strcmp(n->target.name, name) == 0);
             if (!known)
                 break;
         }
-        snprintf(problem, sizeof problem, "Unknown keyword argument '%s'.", key ? PyUnicode_AsUTF8(key) : "");
+        snprintf(problem, sizeof problem, "Unknown keyword argument '%s'.", name);
         return raise_call(f, problem), false;
     }
     return true;
@@ -449,7 +457,9 @@ PyObject *face_jit_module(tp_jit_module *m)
 static PyObject *module_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     const char *name;
-    if (kwargs || !PyArg_ParseTuple(args, "s", &name))
+    if (kwargs && PyDict_GET_SIZE(kwargs))
+        return PyErr_Format(PyExc_TypeError, "ScriptModule() takes no keyword arguments");
+    if (!PyArg_ParseTuple(args, "s", &name))
         return NULL;
     tp_jit_module *m = tp_jit_module_new(name);
     PyObject *made = m ? face_jit_module(m) : face_raise();

@@ -423,6 +423,8 @@ PyObject *face_jit_forward(PyObject *self, PyObject *const *args, size_t count, 
 static PyObject *forward(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
     (void)module;
+    if (count == 0)
+        return PyErr_Format(PyExc_TypeError, "_jit_forward() needs the module to call");
     return face_jit_forward(args[0], args, (size_t)count, names);
 }
 
@@ -571,8 +573,9 @@ static tp_jit_value module_value(tp_jit_trace *t, tp_jit_module *m)
         bool same = own && face_jit_module_of(own) == m;
         Py_XDECREF(own);
         PyErr_Clear();
+        const char *text = same ? PyUnicode_AsUTF8(PyTuple_Check(path) ? PyTuple_GET_ITEM(path, 0) : path) : NULL;
         if (same)
-            return tp_jit_trace_path(t, PyUnicode_AsUTF8(PyTuple_Check(path) ? PyTuple_GET_ITEM(path, 0) : path));
+            return text ? tp_jit_trace_path(t, text) : (face_foreign(), 0);
     }
     return tp_fail(TP_ERR_RUNTIME, "Cannot call a ScriptModule that is not a submodule of the caller"), 0;
 }

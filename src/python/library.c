@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ops/derived.h"
+#include "ops/registry.h"
 #include "python/vmap.h"
 
 /* ---- running a Python kernel ---- */
@@ -296,6 +297,10 @@ static void choose_way(tp_op *op)
     op->open = pieces ? run_python : NULL;
     tp_op_rare(op)->autograd = kernel_for(op, "Autograd") ? run_autograd : NULL;
     tp_op_rare(op)->fake = fake_kernel(op) ? run_fake : NULL;
+    if (kernel_for(op, "FuncTorchBatched"))
+        op->vmap = batch_python;
+    else if (op->vmap == batch_python)
+        op->vmap = NULL;
     op->layers |= op->rare->autograd ? TP_LAYER_BIT(TP_LAYER_GRAD) : 0; /* whether or not anything wants a gradient */
 }
 
@@ -313,9 +318,27 @@ static PyObject *implement(PyObject *module, PyObject *args)
     if (PyDict_SetItemString(op->rare->user, autograd ? "Autograd" : key, kernel) < 0)
         return NULL;
     choose_way(op);
-    if (strcmp(key, "FuncTorchBatched") == 0)
-        op->vmap = batch_python;
     Py_RETURN_NONE;
+}
+
+/* _library_remove(overload, key, kernel): takes the kernel back, unless another has come in its place. */
+static PyObject *take_back(PyObject *module, PyObject *args)
+{
+    PyObject *overload, *key, *kernel;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OUO", &overload, &key, &kernel))
+        return NULL;
+    tp_op *op = runtime_op(overload);
+    if (!op)
+        return NULL;
+    PyObject *kept = PyUnicode_FromString("Autograd");
+    bool autograd = kept && PyUnicode_Tailmatch(key, kept, 0, PyUnicode_GET_LENGTH(key), -1) > 0;
+    PyObject *name = autograd ? kept : key, *there = op->rare->user && kept ? PyDict_GetItemWithError(op->rare->user, name) : NULL;
+    bool ok = kept && !PyErr_Occurred() && (there != kernel || PyDict_DelItem(op->rare->user, name) == 0);
+    Py_XDECREF(kept);
+    if (ok && there == kernel)
+        choose_way(op);
+    return ok ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *kernels_of(PyObject *module, PyObject *overload)
@@ -340,8 +363,8 @@ static PyObject *undefine(PyObject *module, PyObject *overload)
             face_forget_overload(derived);
     }
     face_forget_overload(op);
-    tp_op_undefine(op);
-    Py_RETURN_NONE;
+    choose_way(op);                     /* without kernels a call is an error, and none stays of what they asked for */
+    return tp_op_find(op->space, op->name, op->overload) != op || tp_op_retire(op) ? Py_NewRef(Py_None) : face_raise();
 }
 
 static PyMethodDef functions[] = {
@@ -349,6 +372,7 @@ static PyMethodDef functions[] = {
     { "_library_impl", implement, METH_VARARGS, NULL },
     { "_library_kernels", kernels_of, METH_O, NULL },
     { "_library_undefine", undefine, METH_O, NULL },
+    { "_library_remove", take_back, METH_VARARGS, NULL },
     { 0 },
 };
 

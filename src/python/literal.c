@@ -93,10 +93,13 @@ static bool find_dtype(PyObject *o, literal *l)
         PyErr_Format(PyExc_RuntimeError, "Could not infer dtype of %s", Py_TYPE(o)->tp_name);
         return false;
     }
-    PyObject *items = PySequence_Fast(o, "not a sequence");
-    bool ok = items != NULL;
-    for (Py_ssize_t i = 0; ok && i < PySequence_Fast_GET_SIZE(items); i++)
-        ok = find_dtype(PySequence_Fast_ITEMS(items)[i], l);
+    PyObject *items = face_items(o, "not a sequence");
+    bool ok = items && Py_EnterRecursiveCall(" in a list of numbers") == 0;     /* it may hold itself */
+    if (ok) {
+        for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(items); i++)
+            ok = find_dtype(PyTuple_GET_ITEM(items, i), l);
+        Py_LeaveRecursiveCall();
+    }
     Py_XDECREF(items);
     return ok;
 }
@@ -204,7 +207,7 @@ static bool fill(PyObject *o, const literal *l, int dim, char **at)
     }
     if (face_is_tensor(o))
         return fill_from_tensor(o, l, dim, at);
-    PyObject *items = is_sequence(o) ? PySequence_Fast(o, "not a sequence") : NULL;
+    PyObject *items = is_sequence(o) ? face_items(o, "not a sequence") : NULL;
     if (!items) {
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_TypeError, "not a sequence");

@@ -348,7 +348,7 @@ static PyMemberDef overload_members[] = {
 static PyType_Slot overload_slots[] = {
     { Py_tp_dealloc, overload_dealloc }, { Py_tp_traverse, overload_traverse }, { Py_tp_clear, overload_clear },
     { Py_tp_call, PyVectorcall_Call }, { Py_tp_methods, overload_methods }, { Py_tp_getset, overload_attributes },
-    { Py_tp_members, overload_members }, { 0, NULL },
+    { Py_tp_members, overload_members }, { Py_tp_new, face_refuse_new }, { 0, NULL },
 };
 static PyType_Spec overload_spec = {
     .name = "_C._OpOverloadBase", .basicsize = sizeof(overload_object), .slots = overload_slots,

@@ -194,8 +194,10 @@ static PyObject *set_options(PyObject *module, PyObject *options)
         !read_option(options, "edgeitems", &edges) || !read_option(options, "linewidth", &width))
         return NULL;
     PyObject *scientific = PyDict_GetItemString(options, "sci_mode");
-    o = (tp_print_options){ threshold, (int)precision, (int)edges, (int)width,
-                            !scientific || scientific == Py_None ? -1 : PyObject_IsTrue(scientific) > 0 };
+    bool on;
+    if (!face_read_truth(scientific, &on))
+        return NULL;
+    o = (tp_print_options){ threshold, (int)precision, (int)edges, (int)width, !scientific || scientific == Py_None ? -1 : on };
     face.print_options = o;
     face.print_options_set = true;
     Py_RETURN_NONE;

@@ -103,7 +103,7 @@ static bool open_mapping(PyObject *o, tree_parts *p)
 static bool open_custom(PyObject *o, tree_parts *p)
 {
     PyObject *pair = PyObject_CallOneArg(PyTuple_GET_ITEM(p->definition, 1), o);
-    PyObject *items = pair ? PySequence_Fast(pair, "a flatten function gives (children, context)") : NULL;
+    PyObject *items = pair ? face_items(pair, "a flatten function gives (children, context)") : NULL;
     if (items && PySequence_Fast_GET_SIZE(items) == 2) {
         p->children = PySequence_List(PySequence_Fast_ITEMS(items)[0]);
         p->context = Py_NewRef(PySequence_Fast_ITEMS(items)[1]);
@@ -165,7 +165,7 @@ static PyObject *close_mapping(const spec_object *s, PyObject *children)
     } else {
         made = s->kind == TREE_DICT ? PyDict_New() : PyObject_CallNoArgs(tree.ordered_dict);
     }
-    PyObject *items = PySequence_Fast(keys, "the context of a dict is its keys");
+    PyObject *items = face_items(keys, "the context of a dict is its keys");
     if (!items)
         Py_CLEAR(made);
     for (Py_ssize_t i = 0; made && i < PyList_GET_SIZE(children); i++) {
@@ -286,7 +286,9 @@ PyObject *face_tree_unflatten(PyObject *spec, PyObject *leaves)
     if (given != s->leaves)
         return PyErr_Format(PyExc_ValueError, "treespec.unflatten(leaves): `leaves` has length %zd but the spec refers to a pytree that holds %zd items (%R).",
                             given, s->leaves, spec);
-    return rebuild(s, PySequence_Fast_ITEMS(leaves), &at);
+    PyObject *held = face_items(leaves, ""), *made = held ? rebuild(s, PySequence_Fast_ITEMS(held), &at) : NULL;
+    Py_XDECREF(held);
+    return made;
 }
 
 /* ---- the spec itself ---- */

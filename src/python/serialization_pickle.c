@@ -41,8 +41,9 @@ typedef struct collector_object {
 static PyObject *collector_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     PyObject *typed, *classes;
-    if ((kwargs && PyDict_GET_SIZE(kwargs)) ||
-        !PyArg_ParseTuple(args, "O!O!", &PyType_Type, &typed, &PyDict_Type, &classes))
+    if (kwargs && PyDict_GET_SIZE(kwargs))
+        return PyErr_Format(PyExc_TypeError, "_StorageIds() takes no keyword arguments");
+    if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &typed, &PyDict_Type, &classes))
         return NULL;
     collector_object *made = (collector_object *)type->tp_alloc(type, 0);
     if (!made)

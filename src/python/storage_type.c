@@ -63,7 +63,7 @@ static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     int64_t bytes = 0;
     PyObject *items = NULL;
     if (size && !face_is_int(size)) {
-        if (!(items = PySequence_Fast(size, "UntypedStorage() takes a size or a sequence of bytes")))
+        if (!(items = face_items(size, "UntypedStorage() takes a size or a sequence of bytes")))
             return NULL;
         bytes = PySequence_Fast_GET_SIZE(items);
     } else if (size && !face_read_int(size, &bytes)) {
@@ -79,7 +79,7 @@ static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     made->storage = s;
     made->device = where;
     s->wrapper = made;
-    for (int64_t i = 0; items && i < bytes; i++) {
+    for (int64_t i = 0; items && s->data && i < bytes; i++) {      /* there is no memory on other devices */
         int64_t byte;
         if (!face_read_int(PySequence_Fast_ITEMS(items)[i], &byte)) {
             Py_DECREF(items);

@@ -21,7 +21,10 @@ bool face_is_tensor_class(PyObject *cls)
 
 static bool wants_gradient(PyObject *wants, tp_tensor *t)
 {
-    if (!wants || PyObject_IsTrue(wants) <= 0)
+    bool wanted;
+    if (!face_read_truth(wants, &wanted))
+        return false;
+    if (!wanted)
         return true;
     if (!tp_dtype_is_inexact((tp_dtype)t->dtype)) {
         PyErr_Format(PyExc_RuntimeError, "Only Tensors of floating point and complex dtype can require gradients");
@@ -86,12 +89,14 @@ static bool read_sizes(const char *name, int position, PyObject *o, int64_t *out
         PyErr_Format(PyExc_TypeError, "_make_wrapper_subclass(): argument '%s' (position %d) must be tuple of ints, not %s", name, position, Py_TYPE(o)->tp_name);
         return false;
     }
-    bool ok = PySequence_Fast_GET_SIZE(o) <= TP_MAX_DIMS;
-    *ndim = ok ? (int)PySequence_Fast_GET_SIZE(o) : 0;
-    if (!ok)
-        PyErr_Format(PyExc_RuntimeError, "a tensor has at most %d dimensions, got %zd", TP_MAX_DIMS, PySequence_Fast_GET_SIZE(o));
+    PyObject *items = face_items(o, "");
+    bool ok = items && PyTuple_GET_SIZE(items) <= TP_MAX_DIMS;
+    *ndim = ok ? (int)PyTuple_GET_SIZE(items) : 0;
+    if (items && !ok)
+        PyErr_Format(PyExc_RuntimeError, "a tensor has at most %d dimensions, got %zd", TP_MAX_DIMS, PyTuple_GET_SIZE(items));
     for (int i = 0; ok && i < *ndim; i++)
-        ok = face_read_int(PySequence_Fast_ITEMS(o)[i], &out[i]);
+        ok = face_read_int(PyTuple_GET_ITEM(items, i), &out[i]);
+    Py_XDECREF(items);
     return ok;
 }
 
@@ -110,8 +115,10 @@ static uint32_t asked(PyObject *policy, PyObject *device, PyObject *layout)
             return ~0u;
         }
     }
-    keys |= device && PyObject_IsTrue(device) > 0 ? TP_KEY_ASKS_DEVICE : 0;
-    return keys | (layout && PyObject_IsTrue(layout) > 0 ? TP_KEY_ASKS_LAYOUT : 0);
+    bool of_device, of_layout;
+    if (!face_read_truth(device, &of_device) || !face_read_truth(layout, &of_layout))
+        return ~0u;
+    return keys | (of_device ? TP_KEY_ASKS_DEVICE : 0) | (of_layout ? TP_KEY_ASKS_LAYOUT : 0);
 }
 
 /* _make_wrapper_subclass(cls, size, strides=None, storage_offset=None, memory_format=None, *, dtype=None, …) */

@@ -41,6 +41,29 @@ static PyObject *refuse_arguments(const char *name, Py_ssize_t count, PyObject *
     return PyErr_Format(PyExc_TypeError, "TensorBase.%s() takes no arguments (%zd given)", name, count);
 }
 
+/* Are there no more than `most` arguments by position, and none by a name that is not in `names`? Between `least` and `most` are optional. */
+static bool only_arguments(const char *method, int least, int most, Py_ssize_t count, PyObject *kwnames, const char *const *names)
+{
+    const char *ending = most == 1 ? "" : "s", *were = count == 1 ? "was" : "were";
+    if (count > most && least == most)
+        PyErr_Format(PyExc_TypeError, "%s() takes %d positional argument%s but %zd %s given", method, most, ending, count, were);
+    else if (count > most)
+        PyErr_Format(PyExc_TypeError, "%s() takes from %d to %d positional arguments but %zd %s given", method, least, most, count, were);
+    for (Py_ssize_t k = 0; kwnames && count <= most && k < PyTuple_GET_SIZE(kwnames); k++) {
+        const char *const *name = names;
+        while (*name && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, k), *name) != 0)
+            name++;
+        if (!*name) {
+            PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", method, PyTuple_GET_ITEM(kwnames, k));
+            return false;
+        }
+    }
+    return count <= most;
+}
+#define TAKES(method, least, most, ...)                                                                        \
+    if (TP_UNLIKELY(count > (most) || kwnames) &&                                                              \
+        !only_arguments(method, least, most, count, kwnames, (const char *const[]){ __VA_ARGS__, NULL }))      \
+        return NULL;
 
 /* The argument at `position` or called `name`; NULL when absent. */
 PyObject *face_argument(PyObject *const *args, Py_ssize_t count, PyObject *kwnames, Py_ssize_t position, const char *name)
@@ -128,6 +151,7 @@ static PyObject *one_of(PyObject *all, PyObject *dim)       /* takes the answer 
 
 METHOD(size)
 {
+    TAKES("size", 0, 1, "dim")
     PyObject *dim = face_argument(args, count, kwnames, 0, "dim"), *answer = Py_None;
     if (TP_UNLIKELY(t->keys & TP_KEY_ASKS_SIZES) && (answer = face_ask_class(self, "aten", "sym_size")) != Py_None)
         return one_of(answer && !(dim && dim != Py_None) ? face_as_size(answer) : answer, dim);
@@ -136,6 +160,7 @@ METHOD(size)
 
 METHOD(stride)
 {
+    TAKES("stride", 0, 1, "dim")
     PyObject *dim = face_argument(args, count, kwnames, 0, "dim"), *answer = Py_None;
     if (TP_UNLIKELY(t->keys & TP_KEY_ASKS_STRIDES) && (answer = face_ask_class(self, "aten", "sym_stride")) != Py_None)
         return one_of(answer, dim);
@@ -154,18 +179,33 @@ BARE(data_ptr)
         return PyErr_Format(PyExc_RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage");
     return PyLong_FromVoidPtr(t->storage->data ? tp_tensor_data(t) : NULL);
 }
-METHOD(get_device) { return PyLong_FromLong(t->device.type == TP_CPU ? -1 : t->device.index); }
+BARE(get_device) { return PyLong_FromLong(t->device.type == TP_CPU ? -1 : t->device.index); }
 BARE(is_floating_point) { return PyBool_FromLong(tp_dtype_is_float((tp_dtype)t->dtype)); }
 BARE(is_complex) { return PyBool_FromLong(tp_dtype_is_complex((tp_dtype)t->dtype)); }
-METHOD(is_signed) { return PyBool_FromLong(t->dtype != TP_u8 && t->dtype != TP_b8); }
-METHOD(is_inference) { return PyBool_FromLong((t->keys & TP_KEY_INFERENCE) != 0); }
-METHOD(is_conj) { return PyBool_FromLong((t->keys & TP_KEY_CONJ) != 0); }
-METHOD(is_neg) { return PyBool_FromLong((t->keys & TP_KEY_NEG) != 0); }
-METHOD(is_shared) { Py_RETURN_FALSE; }
-METHOD(is_pinned) { Py_RETURN_FALSE; }
-METHOD(has_names) { Py_RETURN_FALSE; }
-METHOD(_is_view) { return PyBool_FromLong(t->autograd && t->autograd->view_base); }
-METHOD(_is_zerotensor) { Py_RETURN_FALSE; }
+BARE(is_signed) { return PyBool_FromLong(t->dtype != TP_u8 && t->dtype != TP_b8); }
+BARE(is_inference) { return PyBool_FromLong((t->keys & TP_KEY_INFERENCE) != 0); }
+BARE(is_conj) { return PyBool_FromLong((t->keys & TP_KEY_CONJ) != 0); }
+BARE(is_neg) { return PyBool_FromLong((t->keys & TP_KEY_NEG) != 0); }
+BARE(is_shared) { Py_RETURN_FALSE; }
+METHOD(is_pinned)
+{
+    TAKES("is_pinned", 0, 1, "device")
+    Py_RETURN_FALSE;
+}
+BARE(has_names) { Py_RETURN_FALSE; }
+BARE(_is_view) { return PyBool_FromLong(t->autograd && t->autograd->view_base); }
+BARE(_is_zerotensor) { Py_RETURN_FALSE; }
+
+/* memory_format=…, by name alone: a format, None, or NULL when it is not given. */
+static bool read_format(const char *method, PyObject *const *args, Py_ssize_t count, PyObject *kwnames, PyObject **format)
+{
+    *format = face_argument(args, count, kwnames, -1, "memory_format");
+    if (*format && *format != Py_None && !Py_IS_TYPE(*format, face.format)) {
+        PyErr_Format(PyExc_TypeError, "%s(): argument 'memory_format' must be %s.memory_format, not %s", method, face.package, Py_TYPE(*format)->tp_name);
+        return false;
+    }
+    return true;
+}
 
 /* Whether a tensor is contiguous was decided for sizes that are neither 0 nor 1. */
 static PyObject *noted(const tp_tensor *t, bool contiguous)
@@ -179,9 +219,12 @@ static PyObject *noted(const tp_tensor *t, bool contiguous)
 
 METHOD(is_contiguous)
 {
+    PyObject *format;
+    TAKES("is_contiguous", 0, 0, "memory_format")
+    if (!read_format("is_contiguous", args, count, kwnames, &format))
+        return NULL;
     ASK_CLASS(STRIDES, "aten", "is_contiguous")
-    PyObject *format = face_argument(args, count, kwnames, 0, "memory_format");
-    int word = format && Py_IS_TYPE(format, face.format) ? ((word_object *)format)->word : TP_FORMAT_CONTIGUOUS;
+    int word = format && format != Py_None ? ((word_object *)format)->word : TP_FORMAT_CONTIGUOUS;
     if (word == TP_FORMAT_PRESERVE)
         return PyErr_Format(PyExc_RuntimeError, "preserve memory format is unsupported by the contiguous operator");
     if (word == TP_FORMAT_CONTIGUOUS)
@@ -191,13 +234,16 @@ METHOD(is_contiguous)
 
 METHOD(is_set_to)
 {
+    TAKES("is_set_to", 1, 1, "tensor")
     PyObject *other = face_argument(args, count, kwnames, 0, "tensor");
-    if (!other || !face_is_tensor(other))
-        return PyErr_Format(PyExc_TypeError, "is_set_to() needs a tensor");
+    if (!other)
+        return PyErr_Format(PyExc_TypeError, "is_set_to() missing 1 required positional arguments: \"tensor\"");
+    if (!face_is_tensor(other))
+        return wrong_argument("is_set_to", "tensor", 1, "Tensor", other), NULL;
     return PyBool_FromLong(tp_tensor_same_place(t, face_tensor(other)));
 }
 
-METHOD(__len__)
+BARE(__len__)
 {
     int64_t length;
     if (t->ndim == 0)
@@ -223,7 +269,7 @@ BARE(tolist)
     return face_is_traced() && !face_jit_warn_conversion("a Python list") ? NULL : face_to_list(t);
 }
 
-METHOD(__complex__)
+BARE(__complex__)
 {
     int64_t numel;
     if (!sym_known_numel(t, &numel))
@@ -239,7 +285,10 @@ METHOD(__complex__)
 /* ---- other forms ---- */
 METHOD(numpy)
 {
+    TAKES("numpy", 0, 0, "force")
     PyObject *force = face_argument(args, count, kwnames, -1, "force");
+    if (force && !PyBool_Check(force))
+        return PyErr_Format(PyExc_TypeError, "numpy(): argument 'force' must be bool, not %s", Py_TYPE(force)->tp_name);
     if (TP_UNLIKELY(face_is_traced()) && !face_jit_warn_conversion("a NumPy array"))
         return NULL;
     if (tp_is_batched(t))
@@ -247,7 +296,7 @@ METHOD(numpy)
     return face_to_array(self, force == Py_True);
 }
 
-METHOD(untyped_storage)
+BARE(untyped_storage)
 {
     int number;
     if (TP_UNLIKELY(t->keys & TP_LAYER_BIT(TP_LAYER_TRANSFORM)) && tp_level_of(t, &number))
@@ -257,6 +306,7 @@ METHOD(untyped_storage)
 
 METHOD(requires_grad_)
 {
+    TAKES("requires_grad_", 0, 1, "requires_grad")
     PyObject *on = face_argument(args, count, kwnames, 0, "requires_grad");
     if (on && !PyBool_Check(on)) {
         wrong_argument("requires_grad_", "requires_grad", 1, "bool", on);
@@ -276,7 +326,7 @@ METHOD(requires_grad_)
     return Py_NewRef(self);
 }
 
-METHOD(retain_grad)
+BARE(retain_grad)
 {
     if (tp_inside_transform())
         return PyErr_Format(PyExc_RuntimeError, "You are attempting to call Tensor.retain_grad() inside of a function being transformed by a functorch transform. This "
@@ -326,7 +376,9 @@ static PyObject *to_one_dtype(PyObject *self, const char *name, tp_dtype d, PyOb
 {
     if (TP_UNLIKELY(face_overridden(self)))
         return face_override_method(self, name, args, count, kwnames);
-    return converted(self, d, NULL, false, false, face_argument(args, count, kwnames, 0, "memory_format"));
+    PyObject *format;
+    TAKES(name, 0, 0, "memory_format")
+    return read_format(name, args, count, kwnames, &format) ? converted(self, d, NULL, false, false, format) : NULL;
 }
 
 #define CAST(name, d)                                                                                          \
@@ -435,32 +487,41 @@ PyObject *face_parse_to(PyObject *self, PyObject *const *args, Py_ssize_t count,
 METHOD(cpu)
 {
     tp_device cpu = { TP_CPU, -1 };
-    return converted(self, TP_DTYPE_NONE, &cpu, false, false, face_argument(args, count, kwnames, 0, "memory_format"));
+    PyObject *format;
+    TAKES("cpu", 0, 0, "memory_format")
+    return read_format("cpu", args, count, kwnames, &format) ? converted(self, TP_DTYPE_NONE, &cpu, false, false, format) : NULL;
 }
 
 METHOD(cuda)
 {
     tp_device cuda = { TP_CUDA, 0 };
+    TAKES("cuda", 0, 3, "device", "non_blocking", "memory_format")
     return converted(self, TP_DTYPE_NONE, &cuda, false, false, NULL);
 }
 
 METHOD(type_as)
 {
+    TAKES("type_as", 1, 1, "other")
     PyObject *other = face_argument(args, count, kwnames, 0, "other");
-    if (!other || !face_is_tensor(other))
-        return PyErr_Format(PyExc_TypeError, "type_as(): argument 'other' (position 1) must be Tensor, not %s", other ? Py_TYPE(other)->tp_name : "nothing");
+    if (!other)
+        return PyErr_Format(PyExc_TypeError, "type_as() missing 1 required positional arguments: \"other\"");
+    if (!face_is_tensor(other))
+        return wrong_argument("type_as", "other", 1, "Tensor", other), NULL;
     return converted(self, (tp_dtype)face_tensor(other)->dtype, &face_tensor(other)->device, false, false, NULL);
 }
 
 /* type() names the legacy class; type(dtype or name) converts. */
 METHOD(type)
 {
+    TAKES("type", 0, 2, "dtype", "non_blocking")
     PyObject *wanted = face_argument(args, count, kwnames, 0, "dtype");
     if (!wanted || wanted == Py_None)
         return PyUnicode_FromFormat("%s.%s%s", face.package, t->device.type == TP_CUDA ? "cuda." : "", tp_dtypes[t->dtype].legacy);
     tp_dtype d = TP_DTYPE_NONE;
     if (Py_IS_TYPE(wanted, face.dtype)) {
         d = ((dtype_object *)wanted)->dtype;
+    } else if (!PyUnicode_Check(wanted) && !PyType_Check(wanted)) {
+        return PyErr_Format(PyExc_TypeError, "dtype must be a type, str, or dtype object");
     } else {
         PyObject *name = PyUnicode_Check(wanted) ? Py_NewRef(wanted) : PyObject_GetAttrString(wanted, "__name__");
         const char *text = name ? PyUnicode_AsUTF8(name) : NULL;
@@ -485,6 +546,7 @@ METHOD(type)
 static PyObject *as_subclass(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *kwnames)       /* how overriding ends: not overridden */
 {
     tp_tensor *t = face_tensor(self);
+    TAKES("as_subclass", 1, 1, "cls")
     PyObject *cls = face_argument(args, count, kwnames, 0, "cls");
     if (!cls || !face_is_tensor_class(cls))
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "as_subclass() missing 1 required positional arguments: \"cls\"");

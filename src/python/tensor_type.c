@@ -2,6 +2,7 @@
  *
  * TensorBase is made from a spec and carries all slots. Tensor is made by calling the metaclass, as user classes are, and
  * then given TensorBase's own dealloc, so that plain tensors never pass through the generic one of Python classes. */
+#include "ops/copy.h"
 #include "python/face.h"
 
 #include <structmember.h>
@@ -106,6 +107,8 @@ static PyObject *empty_of_sizes(PyTypeObject *type, PyObject *args)
         if (!face_read_int(PyTuple_GET_ITEM(args, i), &size[i]))
             return NULL;
     tp_tensor *t = tp_tensor_new((tp_dtype)tp_the_runtime.default_dtype, (int)count, size);
+    if (t && tp_fills_uninitialized())
+        tp_fill_uninitialized(t);
     return t ? face_wrap_as(type, t) : face_raise();
 }
 
@@ -127,6 +130,11 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         PyObject *device = PyDict_GetItemString(kwargs, "device");
         if (!device || PyDict_GET_SIZE(kwargs) > 1)
             return PyErr_Format(PyExc_TypeError, "new() received an unexpected keyword argument");
+        tp_device where;
+        if (device != Py_None && !face_device_read(device, &where))
+            return NULL;
+        if (device != Py_None && where.type != TP_CPU)
+            return PyErr_Format(PyExc_RuntimeError, "legacy constructor expects device type: cpu but device type: %S was passed", device);
     }
     PyObject *first = PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, 0) : NULL;
     if (first && PyTuple_GET_SIZE(args) == 1) {

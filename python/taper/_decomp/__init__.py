@@ -1,7 +1,6 @@
 """Tables of decompositions: OpOverload -> function. An op's own entry (its `decomp`) serves where Python registered nothing."""
-import warnings
-
 from .. import _C
+from .._options import refuse, warn_once
 from .._ops import OpOverload, OpOverloadPacket
 
 global_decomposition_table = {"post_autograd": {}, "pre_autograd": {}, "meta": {}}
@@ -21,7 +20,8 @@ def _overloads(op):
 def register_decomposition(aten_op, registry=None, *, type="post_autograd", unsafe=False):
     """A decorator: the function is what this op (or these ops) can be written as."""
     if type not in global_decomposition_table:
-        raise AssertionError(f"type must be one of {set(global_decomposition_table)}, got {type}")
+        raise AssertionError(f"type must be one of post_autograd, pre_autograd, or meta, got {type}")
+    refuse("register_decomposition", unsafe=(unsafe, False))
 
     def register(fn):
         table = global_decomposition_table[type] if registry is None else registry
@@ -40,30 +40,33 @@ def _own(overload):
     return overload.decompose if overload._has_decomposition else None
 
 
-_missed = set()             # what was said to have no decomposition: once
-
-
 def warn_missing(ops, what):
     """Warns, once of each, that there is no decomposition of these ops."""
-    missing = [str(op) for op in ops if str(op) not in _missed]
-    _missed.update(missing)
-    if missing:
-        warnings.warn(f"Taper has no decomposition of {', '.join(missing)} yet: {what}", stacklevel=3)
+    for op in ops:
+        warn_once(f"Taper has no decomposition of {op} yet: {what}", stacklevel=4)
 
 
 def get_decompositions(aten_ops, type="post_autograd"):
     """The table of these ops, by registration or from their entries; ops without either are left out, with a warning."""
+    found, missing = _find(aten_ops, type)
+    warn_missing(missing, "get_decompositions leaves it out")
+    return found
+
+
+def _find(aten_ops, type="post_autograd"):
+    """The table, and the overloads that are missing from it."""
+    if type not in global_decomposition_table:
+        raise AssertionError(f"type must be one of post_autograd, pre_autograd, or meta, got {type}")
     table = global_decomposition_table[type]
     found, missing = {}, []
     for op in aten_ops:
-        functions = {overload: table.get(overload) or _own(overload) for overload in _overloads(op)}
+        functions = {overload: table.get(overload) or (_own(overload) if type == "post_autograd" else None) for overload in _overloads(op)}
         found.update((overload, function) for overload, function in functions.items() if function is not None)
         # Of a packet only the overload that gives new tensors from tensors as they are is asked for by all who ask.
         first = next(iter(functions), None)
         if first is not None and functions[first] is None:
             missing.append(first)
-    warn_missing(missing, "get_decompositions leaves it out")
-    return found
+    return found, missing
 
 
 def remove_decompositions(decompositions, aten_ops):

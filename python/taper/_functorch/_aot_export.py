@@ -3,6 +3,7 @@ import contextlib
 import dataclasses
 
 from .. import _C
+from .._options import refuse
 from ..autograd import grad
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..fx import GraphModule
@@ -151,8 +152,7 @@ def _signature(module, driver, mod, names, wanted, index, in_spec):
 def aot_export_module(mod, args, *, decompositions=None, trace_joint, output_loss_index=None, pre_dispatch=False, dynamic_shapes=None, kwargs=None):
     """(GraphModule, GraphSignature) of a module: parameters and buffers are inputs, what it writes is returned."""
     _check_settings()
-    if pre_dispatch:
-        raise NotImplementedError("aot_export_module(pre_dispatch=True): Taper does not have it yet")
+    refuse("aot_export_module", pre_dispatch=(pre_dispatch, False), dynamic_shapes=(dynamic_shapes, None))
     if pre_dispatch and trace_joint:
         raise RuntimeError("pre_dispatch is not supported when trace_joint is True.")
     names, tensors = _state_of(mod)

@@ -7,6 +7,7 @@ import functools
 import itertools
 
 from .. import _C, _facades
+from .._options import refuse, tell_once
 from ..fx import GraphModule
 from ..fx.experimental.proxy_tensor import is_sym_node
 from ..fx.graph import _PyTreeCodeGen, _PyTreeInfo
@@ -184,6 +185,7 @@ def _joint_module(constants, graph, primals, tangents, count):
 def aot_function(fn, fw_compiler, bw_compiler=None, partition_fn=default_partition, decompositions=None, num_params_buffers=0,
                  keep_inference_input_mutations=False, inference_compiler=None, *, dynamic=False, enable_log=True, disable_functionalization=False):
     """`fn` compiled at its first call: its forward by `fw_compiler`, its backward, when first run, by `bw_compiler`."""
+    refuse("aot_function", disable_functionalization=(disable_functionalization, False))
     driver = _Driver(fw_compiler, bw_compiler, partition_fn, decompositions, num_params_buffers, keep_inference_input_mutations,
                      inference_compiler, dynamic)
     return _named(_C._AotFunction(fn, driver, ()), fn)
@@ -226,8 +228,10 @@ class AOTModule(Module):
 
 
 def aot_module(mod, *args, **kwargs):
+    refuse("aot_module", disable_functionalization=(kwargs.pop("disable_functionalization", False), False))
+    kwargs.pop("enable_log", None)
     names, tensors = _state_of(mod)
-    driver = _Driver(*args, num_params_buffers=len(names), **{k: v for k, v in kwargs.items() if k not in ("enable_log",)})
+    driver = _Driver(*args, num_params_buffers=len(names), **kwargs)
     return AOTModule(mod, _C._AotFunction(_over_state(mod, names), driver, tensors))
 
 
@@ -255,8 +259,12 @@ def _flat_function(mod, names):
 
 
 def aot_module_simplified(mod, args, fw_compiler, bw_compiler=None, partition_fn=default_partition, decompositions=None,
-                          keep_inference_input_mutations=False, inference_compiler=None, **kwargs):
+                          keep_inference_input_mutations=False, inference_compiler=None, cudagraphs=None, boxed_forward_device_index=None,
+                          ignore_shape_env=False, disable_functionalization=False):
     """The module compiled at once for these flat arguments, real or fake."""
+    refuse("aot_module_simplified", ignore_shape_env=(ignore_shape_env, False), disable_functionalization=(disable_functionalization, False))
+    tell_once("aot_module_simplified", "there are no CUDA graphs", cudagraphs=(cudagraphs, None),
+              boxed_forward_device_index=(boxed_forward_device_index, None))
     names, tensors = _state_of(mod)
     driver = _Driver(fw_compiler, bw_compiler, partition_fn, decompositions, len(names), keep_inference_input_mutations, inference_compiler)
     compiled = _C._AotFunction(_flat_function(mod, names), driver, tensors)

@@ -33,7 +33,7 @@ def nnc_jit(f):
 
 
 def _default_decompositions():
-    from .._decomp import get_decompositions
+    from .._decomp import _find
     from .._ops import ops
 
     names = ("detach", "gelu_backward", "leaky_relu_backward", "sigmoid_backward", "threshold_backward", "hardtanh_backward",
@@ -41,7 +41,7 @@ def _default_decompositions():
              "cudnn_batch_norm_backward", "masked_fill", "masked_fill_", "elu", "leaky_relu", "hardtanh", "hardswish", "hardsigmoid",
              "rsub", "native_batch_norm_backward")
     found = [getattr(ops.aten, name) for name in names if hasattr(ops.aten, name)]
-    return get_decompositions(found)
+    return _find(found)[0]
 
 
 def __getattr__(name):

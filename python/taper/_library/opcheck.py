@@ -93,7 +93,7 @@ def test_faketensor(op, args, kwargs):
                 f"When comparing the output of {op} on FakeTensor and concrete Tensors, found mismatched tensor metadata: {words}")
 
 
-def _aot(op, args, kwargs, dynamic):
+def _aot(op, args, kwargs, dynamic, rtol=None, atol=None):
     from .._functorch.aot_autograd import aot_function
     from .._functorch.compilers import nop
 
@@ -106,16 +106,16 @@ def _aot(op, args, kwargs, dynamic):
         pairs.append(([x.grad for x in _tensors(plain)], [x.grad for x in _tensors(traced)], "gradients"))
     for a, b, what in pairs:
         for x, y in zip(_tensors(a), _tensors(b)):
-            if x.shape != y.shape or not _C._VariableFunctions.allclose(x.detach(), y.detach().to(x.dtype), equal_nan=True, rtol=1e-4, atol=1e-5):
+            if x.shape != y.shape or not _C._VariableFunctions.allclose(x.detach(), y.detach().to(x.dtype), equal_nan=True, rtol=1e-4 if rtol is None else rtol, atol=1e-5 if atol is None else atol):
                 raise AssertionError(f"{what} of the operator under aot_autograd are not those of eager mode: {x} and {y}")
 
 
-def test_aot_dispatch_static(op, args, kwargs):
-    _aot(op, args, kwargs, False)
+def test_aot_dispatch_static(op, args, kwargs, rtol=None, atol=None):
+    _aot(op, args, kwargs, False, rtol, atol)
 
 
-def test_aot_dispatch_dynamic(op, args, kwargs):
-    _aot(op, args, kwargs, True)
+def test_aot_dispatch_dynamic(op, args, kwargs, rtol=None, atol=None):
+    _aot(op, args, kwargs, True, rtol, atol)
 
 
 def opcheck(op, args, kwargs=None, *, test_utils=DEFAULT_TESTS, raise_exception=True, rtol=None, atol=None):
@@ -136,7 +136,8 @@ def opcheck(op, args, kwargs=None, *, test_utils=DEFAULT_TESTS, raise_exception=
     results = {}
     for name in wanted:
         try:
-            globals()[name](op, args, kwargs or {})
+            tolerances = {"rtol": rtol, "atol": atol} if name.startswith("test_aot") else {}
+            globals()[name](op, args, kwargs or {}, **tolerances)
             results[name] = "SUCCESS"
         except Exception as error:
             if raise_exception:

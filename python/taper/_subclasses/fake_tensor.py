@@ -2,6 +2,7 @@
 import contextlib
 
 from .. import _C
+from .._options import refuse
 from .._tensor import Tensor
 from ..autograd.grad_mode import enable_grad
 from ..overrides import DisableTorchFunctionSubclass, TorchFunctionMode
@@ -49,6 +50,7 @@ class FakeTensor(Tensor, metaclass=_FakeTensorMeta):
         """A fake of the mode with the sizes of a meta tensor, on a device."""
         if elem.device.type != "meta":
             raise AssertionError(f"elem.device.type must be 'meta', got {elem.device.type}")
+        refuse("FakeTensor", constant=(constant, None), real_tensor=(real_tensor, None), pytype=(pytype, None), dispatch_keys=(dispatch_keys, None))
         from .. import empty_strided
 
         with fake_mode:
@@ -63,10 +65,11 @@ class FakeTensorConverter:
     """Fakes of real tensors; the mode remembers which is whose."""
 
     def from_real_tensor(self, fake_mode, t, make_constant=False, shape_env=None, *, source=None, symbolic_context=None, trace=True):
+        refuse("FakeTensorConverter.from_real_tensor", make_constant=(make_constant, False))
         return fake_mode.from_tensor(t, static_shapes=shape_env is None, source=source, symbolic_context=symbolic_context)
 
     def from_meta_and_device(self, fake_mode, t, device, pytype=None, dispatch_keys=None):
-        return FakeTensor(fake_mode, t, device)
+        return FakeTensor(fake_mode, t, device, pytype=pytype, dispatch_keys=dispatch_keys)
 
     def __call__(self, fake_mode, t, device=None, **options):
         return self.from_real_tensor(fake_mode, t, **options) if device is None else self.from_meta_and_device(fake_mode, t, device)

@@ -1,4 +1,6 @@
 """Automatic differentiation: backward, grad, Function, and the modes of the tape."""
+import warnings
+
 from .. import _C
 from .._C import Tensor
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
@@ -41,6 +43,11 @@ def _gradients(outputs, grads):
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
     """Adds the gradients of `tensors` to the .grad of leaves, or of `inputs` alone."""
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use `grad_tensors`.")
+        grad_tensors = grad_variables
     tensors = _as_tuple(tensors)
     inputs = _as_tuple(inputs)
     if inputs is not None and len(inputs) == 0:
@@ -76,6 +83,9 @@ def _batched(outputs, grads, keep, create_graph, inputs, unused):
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None,
          is_grads_batched=False, materialize_grads=False):
     """The gradients of `outputs` with respect to `inputs`, which keep their .grad."""
+    if not only_inputs:
+        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts of the "
+                      "graph, please use torch.autograd.backward.", FutureWarning, stacklevel=2)
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     outputs, inputs = _as_tuple(outputs), _as_tuple(inputs)
@@ -101,6 +111,8 @@ class Variable(metaclass=_VariableMeta):
     """The old name of Tensor."""
 
     def __new__(cls, data=None, requires_grad=False, volatile=None):
+        if volatile is not None:
+            warnings.warn("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.", stacklevel=2)
         made = data.detach() if data is not None else _C.tensor([])
         return made.requires_grad_(requires_grad)
 

@@ -41,6 +41,10 @@ Analytical:
 
 The max per-element difference (slow mode) is: {}.
 """
+BATCHED = """
+gradcheck or gradgradcheck failed while testing batched gradient computation.
+The backward of the function has to work under torch.func.vmap: it must not look at values (`.item()`), and an autograd.Function needs a vmap rule \
+or generate_vmap_rule=True."""
 
 
 def _tuple(x):
@@ -100,7 +104,13 @@ def _check_slow(func, inputs, wanted, eps, rtol, atol, forward, backward, nondet
                 if not _same(a, n, rtol, atol):
                     raise GradcheckError(_mismatch(n, a, output, i, is_forward))
     again = _reverse(func, inputs, wanted) if backward else []
-    if any((a - b).abs().max() > nondet_tol for x, y in zip(reverse, again) for a, b in zip(x, y) if a.numel()):
+    for x, y in zip(reverse, again):
+        _check_again(x, y, nondet_tol)
+
+
+def _check_again(first, second, nondet_tol):
+    """Gradients that were computed twice, from the same gradients of the outputs."""
+    if any((a - b).abs().max() > nondet_tol for a, b in zip(first, second) if a.numel()):
         raise GradcheckError(NOT_REENTRANT.format(nondet_tol))
 
 
@@ -129,6 +139,7 @@ def _check_fast(func, inputs, wanted, eps, rtol, atol, forward, backward, nondet
                 compare(want, (tangents[output].detach() * u).sum(), output, i, True)
             if backward and made[output].requires_grad:
                 g, = grad(made[output], inputs[i], u, retain_graph=True, materialize_grads=True)
+                _check_again((g,), grad(made[output], inputs[i], u, retain_graph=True, materialize_grads=True), nondet_tol)
                 compare(want, (g * v.conj()).sum().real if g.is_complex() else (g * v).sum(), output, i, False)
 
 
@@ -136,6 +147,58 @@ def _expect_zero(func, inputs, wanted, eps):
     """A function none of whose outputs requires a gradient does not change."""
     if any((m != 0).any() for by_output in _matrices(func, inputs, wanted, eps) for m in by_output):
         raise GradcheckError("Numerical gradient for function expected to be zero")
+
+
+def _check_batched(func, inputs, wanted):
+    """Gradients of two gradients of the outputs at once, by vmap, are those of one after the other."""
+    from . import grad
+
+    chosen = [inputs[i] for i in wanted]
+    for output in _tuple(func(*inputs)):
+        if not output.requires_grad:
+            continue
+        given = _functions.stack([_functions.randn_like(output) for _ in range(2)])
+        single = [grad([output], chosen, [g], retain_graph=True, allow_unused=True) for g in given]
+        try:
+            batched = grad([output], chosen, [given], retain_graph=True, allow_unused=True, is_grads_batched=True)
+        except (RuntimeError, NotImplementedError) as error:
+            raise GradcheckError(f"While computing batched gradients, got: {error}\n{BATCHED}") from error
+        for number, (got, *want) in enumerate(zip(batched, *single)):
+            if got is not None and not _same(got, _functions.stack(want), 1e-3, 1e-5):
+                raise GradcheckError(f"For input {wanted[number]}, gradients of a batch differ from those computed one after the other\n{BATCHED}")
+
+
+def _check_batched_forward(func, inputs, wanted):
+    """The same for tangents."""
+    from ..func import jvp, vmap
+
+    for i in wanted:
+        def along(tangent):
+            return jvp(lambda x: tuple(_C._gradcheck_rows(func(*inputs[:i], x, *inputs[i + 1:]))), (inputs[i].detach(),), (tangent,))[1]
+
+        given = _functions.stack([_functions.randn_like(inputs[i]) for _ in range(2)])
+        single = [along(tangent) for tangent in given]
+        try:
+            batched = vmap(along)(given)
+        except (RuntimeError, NotImplementedError) as error:
+            raise GradcheckError(f"While computing batched gradients, got: {error}\n{BATCHED}") from error
+        for got, *want in zip(batched, *single):
+            if not _same(got, _functions.stack(want), 1e-3, 1e-5):
+                raise GradcheckError(f"For input {i}, tangents of a batch differ from those computed one after the other\n{BATCHED}")
+
+
+def _check_linear(func, inputs, wanted, dtypes):
+    """Gradients are products with those of the outputs: zeros for zeros, and of the inputs' types where that is asked for."""
+    from . import grad
+
+    outputs = [o for o in _tuple(func(*inputs)) if o.requires_grad]
+    chosen = [inputs[i] for i in wanted]
+    found = grad(outputs, chosen, [_functions.zeros_like(o) for o in outputs], allow_unused=True) if outputs else ()
+    for x, g in zip(chosen, found):
+        if g is not None and (g != 0).any():
+            raise GradcheckError("backward not multiplied by grad_output")
+        if dtypes and g is not None and g.dtype != x.dtype:
+            raise GradcheckError("Gradient has dtype mismatch.")
 
 
 class _Undefined(Function):
@@ -169,15 +232,19 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
     assert check_forward_ad or check_backward_ad, "Expected at least one of check_forward_ad or check_backward_ad to be True"
     assert not (check_batched_grad and not check_backward_ad), "Setting check_batched_grad=True requires check_backward_ad to be True"
     assert not (check_batched_forward_grad and not check_forward_ad), "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
-    if check_batched_grad or check_batched_forward_grad:
-        raise NotImplementedError("gradcheck(check_batched_grad=True, check_batched_forward_grad=True): Taper does not have them yet")
-    inputs = _tuple(inputs)
+    inputs = _tuple(inputs)         # `masked` is about sparse tensors, of which there are none
     try:
         wanted = _wanted(inputs)
         if not any(o.requires_grad for o in _tuple(func(*inputs))) and check_backward_ad:
             _expect_zero(func, inputs, wanted, eps)
         else:
             (_check_fast if fast_mode else _check_slow)(func, inputs, wanted, eps, rtol, atol, check_forward_ad, check_backward_ad, nondet_tol)
+            if check_batched_forward_grad:
+                _check_batched_forward(func, inputs, wanted)
+            if check_batched_grad:
+                _check_batched(func, inputs, wanted)
+            if check_backward_ad:
+                _check_linear(func, inputs, wanted, check_grad_dtypes)
             if check_backward_ad and check_undefined_grad:
                 _check_undefined(func, inputs, wanted)
     except GradcheckError:
@@ -185,6 +252,11 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
             raise
         return False
     return True
+
+
+def _spaced(like):
+    """A random gradient whose last dim has gaps."""
+    return _functions.stack([_functions.randn_like(like), _functions.randn_like(like)], -1).select(-1, 0)
 
 
 def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3, gen_non_contig_grad_outputs=False,
@@ -198,7 +270,7 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
     inputs = _tuple(inputs)
     if grad_outputs is None:
         outputs = [o for o in _tuple(func(*inputs)) if o.requires_grad]
-        grad_outputs = tuple(_functions.randn_like(o).requires_grad_() for o in outputs)
+        grad_outputs = tuple((_spaced(o) if gen_non_contig_grad_outputs else _functions.randn_like(o)).requires_grad_() for o in outputs)
     else:
         grad_outputs = tuple(g if g is None else g.detach().requires_grad_() for g in _tuple(grad_outputs))
     count = len(grad_outputs)

@@ -4,6 +4,7 @@ import threading
 from collections import namedtuple
 
 from .. import _C
+from .._options import refuse
 from .._C import _NodeBase as Node
 
 GradientEdge = namedtuple("GradientEdge", ["node", "output_nr"])
@@ -33,6 +34,7 @@ class saved_tensors_hooks:
 
 class save_on_cpu(saved_tensors_hooks):
     def __init__(self, pin_memory=False, device_type="cuda"):
+        refuse("save_on_cpu", pin_memory=(pin_memory, False))
         super().__init__(lambda t: t.cpu(), lambda t: t)
 
 

@@ -7,6 +7,7 @@ import typing
 import warnings
 
 from .. import _C, _facades
+from .._options import refuse
 from .node import map_arg
 
 __all__ = ["Graph", "CodeGen", "PythonCode"]
@@ -222,8 +223,8 @@ class Graph(_C._FxGraph):
 
     def python_code(self, root_module, *, verbose=False, include_stride=False, include_device=False, colored=False,
                     expanded_def=False, record_func=False, additional_meta=None):
-        if colored:
-            raise NotImplementedError("python_code(colored=True) is not implemented in Taper yet")
+        refuse("python_code", colored=(colored, False), expanded_def=(expanded_def, False), record_func=(record_func, False),
+               additional_meta=(additional_meta, None))
         names, own, trees = self._printing()
         src = _C._fx_code(self, root_module, names, verbose, include_stride, include_device, own, trees)
         transform = self._codegen._body_transformer

@@ -7,6 +7,7 @@ import sys
 import warnings
 
 from .. import _C
+from .._options import refuse
 from .._tensor import Tensor
 from ..nn import Module, Parameter
 from ..nn.modules import _hooks
@@ -323,6 +324,7 @@ class GraphModule(Module):
     # ---- text ----
     def print_readable(self, print_output=True, include_stride=False, include_device=False, colored=False, *,
                        fast_sympy_print=False, expanded_def=False, additional_meta=None):
+        refuse("print_readable", expanded_def=(expanded_def, False), additional_meta=(additional_meta, None))
         text = self._readable(self._get_name(), include_stride, include_device, colored)
         if print_output:
             print(text)

@@ -58,6 +58,10 @@ def _wrap(c_module, cls=None, name=None):
     return module
 
 
+def _cannot_add(what, name):
+    return RuntimeError(f"Can't add a new {what} after ScriptModule construction. Tried to add '{name}'")
+
+
 class ScriptModule(Module):
     """The common face of traced and loaded modules."""
 
@@ -122,7 +126,30 @@ class ScriptModule(Module):
             self._c._set(name, _ATTRIBUTE, value)
         if isinstance(value, Module) and name in self._modules:
             raise RuntimeError(f"Cannot re-assign modules in a ScriptModule, tried to replace existing module '{name}': {value}")
-        super().__setattr__(name, value)
+        own = self.__dict__
+        if "_c" not in own:
+            super().__setattr__(name, value)
+        elif isinstance(value, Parameter) and name in own["_parameters"]:
+            own["_parameters"][name] = value
+        elif isinstance(value, (Parameter, Module)):
+            raise _cannot_add("module" if isinstance(value, Module) else "parameter", name)
+        else:
+            super().__setattr__(name, value)
+
+    def register_parameter(self, name, param):
+        if "_c" in self.__dict__ and name not in self._parameters:
+            raise _cannot_add("parameter", name)
+        super().register_parameter(name, param)
+
+    def register_buffer(self, name, tensor, persistent=True):
+        if "_c" in self.__dict__ and name not in self._buffers:
+            raise _cannot_add("buffer", name)
+        super().register_buffer(name, tensor, persistent)
+
+    def add_module(self, name, module):
+        raise _cannot_add("module", name)
+
+    register_module = add_module
 
     def __delattr__(self, name):
         if name in self._parameters or name in self._buffers:

@@ -25,7 +25,7 @@ class FoldedGraphModule(GraphModule):
     def __call__(self, *args, **kwargs):
         if not self.has_folding_been_run:
             self.run_folding()
-        return super().__call__(*args)
+        return super().__call__(*args, **kwargs)
 
     def run_folding(self):
         """Computes the constants."""

@@ -4,6 +4,7 @@ import functools
 import types
 
 from ... import _C
+from ..._options import refuse
 from ...utils import _pytree as pytree
 from .. import GraphModule, traceback
 from ..graph import _PyTreeCodeGen, _PyTreeInfo
@@ -106,6 +107,7 @@ def make_fx(f, decomposition_table=None, tracing_mode="real", _allow_non_fake_in
     """A function that, called with example inputs, gives the GraphModule of what `f` does with them."""
     if tracing_mode not in ("real", "fake", "symbolic"):
         raise AssertionError(f'tracing_mode must be "real", "fake", or "symbolic", got {tracing_mode}')
+    refuse("make_fx", record_module_stack=(record_module_stack, False), proxy_module_inputs=(proxy_module_inputs, False))
 
     @functools.wraps(f, updated=())
     def wrapped(*args):
@@ -115,6 +117,7 @@ def make_fx(f, decomposition_table=None, tracing_mode="real", _allow_non_fake_in
 
 
 def dispatch_trace(root, tracer=None, concrete_args=None):
+    refuse("dispatch_trace", tracer=(tracer, None))
     return _trace(root, tuple(concrete_args or ()), None, "real", False, False)
 
 
