@@ -24,6 +24,7 @@ import taper._device as default_device
 import taper._dynamo as dynamo
 import taper.nn.modules._hooks as module_hooks
 from taper.nn.attention import SDPBackend, sdpa_kernel
+from taper._dynamo.testing import CompileCounter
 from taper._subclasses import FakeTensorMode
 from taper.overrides import TorchFunctionMode
 from taper.utils import _pytree as pytree
@@ -396,15 +397,25 @@ def compared(body, between=(), again=False):
     return None
 
 
+def captures():
+    """Is anything captured at all? Where a mode or a tracer was left on, all would run plainly and equal."""
+    counter = CompileCounter()
+    torch.compile(lambda x: x + 1, backend=counter)(torch.ones(2))
+    return counter.frame_count == 1
+
+
 @pytest.fixture(autouse=True)
 def kept():
     """What the process had before."""
+    begin()
+    assert captures()
     directory, limit, thresholds, threads = os.getcwd(), sys.getrecursionlimit(), gc.get_threshold(), torch.get_num_threads()
     rng, python, of_numpy = torch.get_rng_state(), random.getstate(), numpy.random.get_state()
     with warnings.catch_warnings(), decimal.localcontext():
         warnings.simplefilter("ignore")
         yield
         begin()
+        assert captures()
     os.chdir(directory)
     sys.setrecursionlimit(limit)
     gc.set_threshold(*thresholds)
