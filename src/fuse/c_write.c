@@ -150,7 +150,8 @@ bool tp_c_write_into(tp_c *c, const tp_op *op)
         return false;
     if (c->buffer.item[to.buffer].kind == TP_C_CONSTANT) {
         c->failed = true;
-        return tp_fail(TP_ERR_UNIMPLEMENTED, "the program writes to '%s': in C weights and buffers are constant", c->buffer.item[to.buffer].wish);
+        return tp_fail(TP_ERR_UNIMPLEMENTED, "the program writes to '%s': in C weights and buffers are constant",
+                       c->buffer.item[to.buffer].wish);
     }
     c->buffer.item[to.buffer].written = true;
     if (overlaps_itself(to.fact))

@@ -2,10 +2,11 @@
  *
  *     void model(const float *in_x, float *out_0);
  *
- * Inputs and outputs are row-major arrays; an input that the program writes to is not const, and changes. Weights stand in the file, digit by digit what they are; values in between live
- * in static blocks, planned so that those that are not needed at the same time share memory (memory_plan.h). Views are no
- * code: they are other strides into the memory of what they look at, so writes through them are loops as others are. Element-wise ops are written from their tile
- * programs, so there is no second definition of them; sums run in order with fma, as our own kernels do.
+ * Inputs and outputs are row-major arrays; an input that the program writes to is not const, and changes. Weights stand in the
+ * file, digit by digit what they are; values in between live in static blocks, planned so that those that are not needed at
+ * the same time share memory (memory_plan.h). Views are no code: they are other strides into the memory of what they look at,
+ * and writes through them are loops as others are (c_write.c). Element-wise ops are written from their tile programs, so there
+ * is no second definition of them; sums run in order with fma, as our own kernels do.
  * The same graph gives the same bytes, and they compile without a warning under -Wall -Wextra -Wpedantic.
  *
  * Fails: TP_ERR_UNIMPLEMENTED naming an op, a weight that is written, a type (halves, complex) or a size that is not known. */
