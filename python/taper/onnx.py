@@ -3,9 +3,9 @@ import inspect
 import io
 import logging
 import os
-import warnings
 
 from . import _C
+from ._options import warn_once
 from ._recording import attribute, input_names, record, state_of, tensors_of
 from .utils import _pytree as pytree
 
@@ -14,16 +14,6 @@ __all__ = ["DiagnosticOptions", "ExportOptions", "InvalidExportOptionsError", "O
 
 
 # ---- What an export may be told, and what it says when it fails ----------------------------------------------------
-_warned = set()
-
-
-def _warn_once(option, without):
-    """For options whose neglect changes no result."""
-    if option not in _warned:
-        _warned.add(option)
-        warnings.warn(f"torch.onnx: {option} is accepted, but {without}", stacklevel=3)
-
-
 class InvalidExportOptionsError(RuntimeError):
     """Options that contradict each other or the model."""
 
@@ -52,7 +42,7 @@ class ExportOptions:
             if getattr(self, name):
                 raise NotImplementedError(f"onnx export with {name}")
         if self.op_level_debug:
-            _warn_once("op_level_debug=True", "ops are not compared one by one")
+            warn_once("torch.onnx: op_level_debug=True is accepted, but ops are not compared one by one")
 
 
 class ONNXRuntimeOptions:
@@ -219,9 +209,9 @@ def export(model, args=(), f=None, *, kwargs=None, export_params=True, verbose=N
     if unused:
         raise NotImplementedError(f"torch.onnx.export with {', '.join(unused)}")
     if verbose:
-        _warn_once("verbose=True", "the exporter prints nothing")
+        warn_once("torch.onnx: verbose=True is accepted, but the exporter prints nothing")
     if not do_constant_folding:
-        _warn_once("do_constant_folding=False", "what depends on constants alone is still computed at export")
+        warn_once("torch.onnx: do_constant_folding=False is accepted, but what depends on constants alone is still computed at export")
     args = args if isinstance(args, tuple) else (args,)
     if kwargs is None and args and isinstance(args[-1], dict):
         args, kwargs = args[:-1], args[-1]

@@ -4,7 +4,7 @@ import warnings
 import pytest
 import taper as torch
 import taper._dynamo as dynamo
-from taper._dynamo import options
+from taper import _options
 from taper._dynamo.testing import CompileCounter
 
 x = torch.ones(2)
@@ -12,10 +12,10 @@ x = torch.ones(2)
 
 @pytest.fixture(autouse=True)
 def fresh():
-    options._told.clear()
+    _options._told.clear()
     dynamo.reset()
     yield
-    options._told.clear()
+    _options._told.clear()
     dynamo.reset()
 
 

@@ -14,7 +14,7 @@ def export(**options):
 
 @pytest.fixture
 def anew(monkeypatch):
-    monkeypatch.setattr(torch.onnx, "_warned", set(), raising=False)
+    monkeypatch.setattr("taper._options._told", set())
 
 
 @pytest.mark.parametrize("option, ignored, followed", [("verbose", True, (None, False)), ("do_constant_folding", False, (True,))])

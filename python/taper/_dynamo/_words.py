@@ -31,10 +31,10 @@ def _compile_graph(backend, graph, attributes, examples):
     from ..fx import GraphModule
     from .._subclasses.fake_tensor import DataDependentOutputException
     from .exc import BackendCompilerFailed, BackendNeedsData, Unsupported
-    from .options import tell_once
+    from .._options import warn_once
 
     if any(getattr(t, "_dynamo_dynamic_indices", None) for t in examples):
-        tell_once("torch._dynamo.mark_dynamic: Taper captures a function for the sizes it is called with, and again for others")
+        warn_once("torch._dynamo.mark_dynamic: Taper captures a function for the sizes it is called with, and again for others")
     module = GraphModule(attributes, graph, "GraphModule")
     applies = any(node.target is _C._function_apply for node in graph.nodes)
     refusal = "an autograd.Function, where the back end runs the generated code"

@@ -72,9 +72,9 @@ class _Settings(types.ModuleType):
         if name in _read or other is not None:
             _C._capture._set_limits(cache_size_limit, accumulated_cache_size_limit, error_on_recompile, suppress_errors)
         elif name in _defaults and value != _defaults[name]:
-            from .options import tell_once
+            from .._options import warn_once
 
-            tell_once(f"torch._dynamo.config.{name} = {value!r}: Taper behaves as with {_defaults[name]!r}")
+            warn_once(f"torch._dynamo.config.{name} = {value!r}: Taper behaves as with {_defaults[name]!r}")
 
 
 _names = {name for name in globals() if not name.startswith("_")}

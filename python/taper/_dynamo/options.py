@@ -1,5 +1,5 @@
 """Options of torch.compile: what is accepted, what is refused, and what is said of those that change nothing here."""
-import warnings
+from .._options import warn_once
 
 # Options of PyTorch's compiler whose neglect shows in speed, memory or messages only, and the types of their values. The last two ask
 # for what holds here anyway: random numbers and casts as in eager mode.
@@ -14,15 +14,6 @@ _SPEED = {
 }
 _KEPT = {"fallback_random": bool, "emulate_precision_casts": bool}
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
-
-_told = set()
-
-
-def tell_once(text, level=3):
-    """A UserWarning, the first time only; it names the line `level` calls out."""
-    if text not in _told:
-        _told.add(text)
-        warnings.warn(text, UserWarning, stacklevel=level)
 
 
 def known():
@@ -39,14 +30,14 @@ def _check_option(name, value):
     if type(value) is not types[attribute]:
         raise RuntimeError(f"Unexpected type of attr {name}, got {type(value).__name__} should be {types[attribute].__name__}")
     if attribute in _SPEED:
-        tell_once(f"torch.compile: the option {name!r} changes nothing in Taper, which has one way of running graphs", 5)
+        warn_once(f"torch.compile: the option {name!r} changes nothing in Taper, which has one way of running graphs", 5)
 
 
 def check_dynamic(dynamic):
     if dynamic is not None and not isinstance(dynamic, bool):
         raise AssertionError(f"Expected enable to be a bool, got {type(dynamic)}")
     if dynamic:
-        tell_once("torch.compile(dynamic=True): Taper captures a function for the sizes it is called with, and again for others", 4)
+        warn_once("torch.compile(dynamic=True): Taper captures a function for the sizes it is called with, and again for others", 4)
 
 
 def _with_arguments(backend, named):
@@ -64,13 +55,13 @@ def backend_for(backend, mode, options):
         if mode is not None and mode not in MODES:
             raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
         if mode not in (None, "default"):
-            tell_once(f"torch.compile(mode={mode!r}) changes nothing in Taper, which has one way of running graphs", 4)
+            warn_once(f"torch.compile(mode={mode!r}) changes nothing in Taper, which has one way of running graphs", 4)
         for name, value in (options or {}).items():
             _check_option(name, value)
         return backend
     named = {"mode": mode} if mode not in (None, "default") else {"options": options} if options else {}
     if named and backend in ("eager", "aot_eager"):
-        tell_once(f"torch.compile: the back end {backend!r} ignores {named}", 4)
+        warn_once(f"torch.compile: the back end {backend!r} ignores {named}", 4)
     elif named:
         from .backends.registry import lookup_backend
 
