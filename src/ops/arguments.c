@@ -39,6 +39,7 @@ static bool fits(const tp_arg *a, tp_value v)
     return true;
 }
 
+/* Element-wise ops take numbers for operands after the first, which is how decompositions write `x << 3`. */
 bool tp_op_check_args(const tp_op *op, const tp_value *arg)
 {
     static const char *const types[] = {
@@ -55,7 +56,8 @@ bool tp_op_check_args(const tp_op *op, const tp_value *arg)
     };
     for (int i = 0; i < op->arg_count; i++) {
         const tp_arg *a = &op->arg[i];
-        if (!fits(a, arg[i]))
+        bool scalar_operand = op->pointwise && i > 0 && a->type == TP_TYPE_TENSOR && !a->written && tp_is_number(arg[i]);
+        if (!scalar_operand && !fits(a, arg[i]))
             return tp_fail(TP_ERR_RUNTIME, "%s::%s() Expected a value of type '%s%s%s' for argument '%s' but instead found type '%s'.", op->space,
                            op->name, a->list ? "List[" : "", types[a->type], a->list ? "]" : "", a->name, found[arg[i].tag]);
     }
