@@ -160,6 +160,26 @@ static bool has_calls(const tp_graph *g)
     return false;
 }
 
+static bool writes_inputs(const tp_graph *g)
+{
+    tp_graph_each(g, n)
+        if ((n->kind == TP_CALL_FUNCTION || n->kind == TP_CALL_METHOD) && n->flags & TP_NODE_IMPURE)
+            return true;
+    return false;
+}
+
+/* A graph that writes was made for inputs that are different tensors: one given twice is another program. */
+static bool guard_different(capture *c)
+{
+    if (!writes_inputs(c->graph))
+        return true;
+    for (size_t i = 0; i < c->input.count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (!tp_guard_add(c->sources, GUARD_OTHER, c->input.item[i].source, NULL, c->input.item[k].source))
+                return false;
+    return true;
+}
+
 /* Hands the graph to the back end, with this call's inputs as examples. */
 static bool compile_graph(compiled *f, capture *c, entry *e)
 {
@@ -167,6 +187,8 @@ static bool compile_graph(compiled *f, capture *c, entry *e)
     if (!give_output(c, e->recipe))
         return false;
     tidy(c);
+    if (!guard_different(c))
+        return false;
     if (!calls && !recipe_output_count(e->recipe))
         return true;
     size_t paths = e->sources.path.count;
@@ -193,8 +215,9 @@ static bool compile_graph(compiled *f, capture *c, entry *e)
     return e->run;
 }
 
-/* Follows the function with these arguments. */
-static bool follow(capture *c, PyObject *function, PyCodeObject *code, PyObject *const *slot, PyObject **result)
+/* Follows the function with these arguments; the entry gets the recipe. */
+static bool follow(capture *c, PyObject *function, PyCodeObject *code, PyObject *const *slot, PyObject **result, entry *e,
+                   bool *raised)
 {
     if (PyFunction_GET_CODE(function) != (PyObject *)code)      /* told of a failing guard, somebody gave it another */
         return capture_unsupported("a function whose code is exchanged while it is called");
@@ -212,13 +235,22 @@ static bool follow(capture *c, PyObject *function, PyCodeObject *code, PyObject 
     bool ok = true;
     for (int i = 0; ok && i < slots; i++)
         ok = (f->pending[i] = tp_source_in(c->sources, SOURCE_ARGUMENT, NO_SOURCE, i, f->code->local[i].name)) >= 0;
-    ok = ok && frame_run(f) == FRAME_RETURNED;
+    *raised = ok && frame_run(f) != FRAME_RETURNED;
+    ok &= !*raised;
     *result = ok ? Py_NewRef(f->taken) : NULL;
+    if (ok && !(e->recipe = recipe_new(c, *result))) {
+        ok = false;
+        c->frame = f;
+        if (PyErr_ExceptionMatches(capture_the_words()->unsupported))
+            capture_note_place(c);
+        c->frame = NULL;
+    }
     frame_free(f);
     return ok;
 }
 
-static entry *make_entry(compiled *f, PyCodeObject *code, const call_state *call, PyObject *const *slot)
+/* *raised: it was the program that raised. */
+static entry *make_entry(compiled *f, PyCodeObject *code, const call_state *call, PyObject *const *slot, bool *raised)
 {
     entry *e = entry_new(f->backend);
     capture c;
@@ -234,7 +266,7 @@ static entry *make_entry(compiled *f, PyCodeObject *code, const call_state *call
         c.call = *call;
         c.globals = PyFunction_GET_GLOBALS(f->function);
         tp_fake_enter(&fake);
-        ok = follow(&c, f->function, code, slot, &result) && (e->recipe = recipe_new(&c, result));
+        ok = follow(&c, f->function, code, slot, &result, e, raised);
         capture_end_generators(&c);
         capture_end_callables(&c);
         tp_fake_leave(&fake);
@@ -301,10 +333,12 @@ static PyObject *call_new(compiled *f, PyCodeObject *code, code_entries *all, co
                             code->co_filename, code->co_firstlineno);
     if (about >= face.capture_words->limit || all->count >= face.capture_words->total_limit)
         return call_plainly(f, code, slot);
-    entry *e = make_entry(f, code, call, slot);
+    bool program = false;
+    entry *e = make_entry(f, code, call, slot, &program);
     if (!e) {
         bool unsupported = PyErr_ExceptionMatches(face.capture_words->unsupported), own = face.capture_words->failed && PyErr_ExceptionMatches(face.capture_words->failed);
-        if (f->fullgraph || (own && !unsupported) || PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) || PyErr_ExceptionMatches(PyExc_MemoryError))
+        program &= !unsupported && !own && !PyErr_ExceptionMatches(PyExc_RecursionError);    /* the program's own exception: it raises it once more, with all it does before */
+        if ((f->fullgraph && !program) || (own && !unsupported) || PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) || PyErr_ExceptionMatches(PyExc_MemoryError))
             return NULL;
         PyErr_Clear();
         all->plain |= unsupported;              /* another call may go another way, but will seldom be worth the search */
