@@ -28,7 +28,7 @@ static PyType_Spec callable_spec = { "_captured_callable", sizeof(callable), 0, 
 
 PyObject *capture_callable(capture *c, PyObject *function)
 {
-    if (!PyFunction_Check(function) && !PyMethod_Check(function) && !capture_method(function, "__call__"))
+    if (Py_IS_TYPE(function, face.capture_callable))
         return Py_NewRef(function);
     callable *f = (callable *)face.capture_callable->tp_alloc(face.capture_callable, 0);
     if (f) {

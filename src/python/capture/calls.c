@@ -73,6 +73,9 @@ int capture_bind(PyObject *function, PyObject *const *args, Py_ssize_t count, Py
 static PyObject *default_value(capture *c, PyObject *function, PyObject *value, source_kind kind, int number, PyObject *key)
 {
     const record *r = c ? capture_record(c, function) : NULL;
+    if (c && !r && !capture_is_constant(value) && !capture_trusts(PyFunction_GET_GLOBALS(function)))
+        return capture_unsupported("a default of %U, a function of which it is not known where it came from",
+                                   ((PyFunctionObject *)function)->func_qualname);
     if (!r || r->source == NO_SOURCE || capture_trusts(PyFunction_GET_GLOBALS(function)))
         return Py_NewRef(value);
     return capture_wrap(c, value, tp_source_in(c->sources, kind, r->source, number, key));
@@ -126,6 +129,12 @@ static PyObject *call_with_first(capture *c, PyObject *callable, PyObject *first
 }
 
 /* ---- functions ---- */
+static bool guard_code(capture *c, PyObject *function, int32_t source)
+{
+    PyObject *defaults = PyFunction_GET_DEFAULTS(function);
+    return tp_guard_add(c->sources, GUARD_CODE, source, PyFunction_GET_CODE(function), defaults ? PyTuple_GET_SIZE(defaults) : 0);
+}
+
 static PyObject *call_python(capture *c, PyObject *function, PyObject *args, PyObject *kwargs)
 {
     capture_words *w = capture_the_words();
@@ -147,6 +156,9 @@ static PyObject *call_python(capture *c, PyObject *function, PyObject *args, PyO
     int bound = capture_bind(function, ((PyTupleObject *)args)->ob_item, PyTuple_GET_SIZE(args), kwargs, slot);
     if (bound == 1)
         bound = capture_fill_defaults(c, function, slot);
+    const record *r = capture_record(c, function);
+    if (r && r->source != NO_SOURCE && !capture_trusts(PyFunction_GET_GLOBALS(function)) && !guard_code(c, function, r->source))
+        bound = bound == 1 ? release(slot, capture_slot_count((PyCodeObject *)PyFunction_GET_CODE(function)), -1) : -1;
     if (bound == 0)
         return PyObject_Call(function, args, kwargs);       /* it does not get as far as its body: the error is Python's own */
     return bound == 1 ? capture_inline(c, function, slot) : NULL;
@@ -280,7 +292,9 @@ static PyObject *call_module(capture *c, PyObject *module, PyObject *args, PyObj
         return NULL;
     const record *r = capture_record(c, module);
     int32_t source = r ? r->source : NO_SOURCE;
-    PyObject *own = capture_method(module, "__call__");
+    PyObject *own = capture_special(c, module, "__call__");
+    if (PyErr_Occurred())
+        return NULL;
     if (own)
         return call_with_first(c, own, module, args, kwargs);
     if (!face_module_is_plain(module))
@@ -296,6 +310,111 @@ static PyObject *call_module(capture *c, PyObject *module, PyObject *args, PyObj
 }
 
 /* ---- classes ---- */
+
+/* What C code of a class that the program derives from is given. */
+static bool show(capture *c, PyTypeObject *type, PyObject *args, PyObject *kwargs, PyObject **shown, PyObject **named)
+{
+    *named = Py_XNewRef(kwargs);
+    *shown = capture_keeps_arguments(type) ? Py_NewRef(args) : capture_all_for_c(c, args, PyType_IsSubtype(type, &PyDict_Type));
+    if (!*shown)
+        Py_CLEAR(*named);
+    return *shown;
+}
+
+static PyObject *make_for_real(capture *c, PyObject *class, PyObject *args, PyObject *kwargs)
+{
+    PyObject *shown, *named, *made = NULL;
+    if (show(c, (PyTypeObject *)class, args, kwargs, &shown, &named))
+        made = PyObject_Call(class, shown, named);
+    Py_XDECREF(shown);
+    Py_XDECREF(named);
+    return made;
+}
+
+static PyObject *member_of(PyTypeObject *type, const char *name)
+{
+    PyObject *word = PyUnicode_InternFromString(name), *member = word ? _PyType_Lookup(type, word) : NULL;
+    Py_XDECREF(word);
+    return member;
+}
+
+/* Guards that the class has it; needs an instance or the class itself only to say where it is. */
+static bool keep_special(capture *c, PyObject *class, const char *name)
+{
+    PyObject *word = PyUnicode_InternFromString(name), *value = word ? capture_load_attribute(c, class, word) : NULL;
+    Py_XDECREF(word);
+    Py_XDECREF(value);
+    return value;
+}
+
+/* cls.__new__(cls, …): a function of the program's is followed, one of C makes an object if it is known to do no more. */
+static PyObject *make_new(capture *c, PyTypeObject *type, PyObject *args, PyObject *kwargs, bool own_init)
+{
+    PyObject *class = (PyObject *)type, *new = member_of(type, "__new__");
+    if (new && Py_IS_TYPE(new, &PyStaticMethod_Type) && !capture_is_named_tuple(type)) {
+        PyObject *word = PyUnicode_InternFromString("__new__"), *function = word ? capture_load_attribute(c, class, word) : NULL;
+        PyObject *made = function ? call_with_first(c, function, class, args, kwargs) : NULL;
+        Py_XDECREF(word);
+        Py_XDECREF(function);
+        return made;
+    }
+    if (capture_is_named_tuple(type))
+        return make_for_real(c, class, args, kwargs);
+    if (!capture_makes(type))
+        return capture_unsupported("a call of the class %s", type->tp_name);
+    if (type->tp_new == PyBaseObject_Type.tp_new && own_init)
+        return type->tp_alloc(type, 0);
+    PyObject *shown, *named, *made = NULL;
+    if (show(c, type, args, kwargs, &shown, &named))
+        made = type->tp_new(type, shown, named);
+    Py_XDECREF(shown);
+    Py_XDECREF(named);
+    return made;
+}
+
+/* A class of the program's, as type.__call__ does it. */
+static PyObject *make_instance(capture *c, PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    PyObject *init = member_of(type, "__init__");
+    if (member_of(type, "__del__"))
+        return capture_unsupported("a call of the class %s, which has __del__", type->tp_name);
+    if (type->tp_flags & Py_TPFLAGS_IS_ABSTRACT || !init)
+        return capture_unsupported("a call of the abstract class %s", type->tp_name);
+    bool own = PyFunction_Check(init);
+    if (own && !keep_special(c, (PyObject *)type, "__init__"))
+        return NULL;
+    PyObject *made = make_new(c, type, args, kwargs, own), *done = NULL;
+    if (!made || !PyType_IsSubtype(Py_TYPE(made), type) || capture_is_outside(c, made))
+        return made;
+    if (own) {
+        done = call_with_first(c, init, made, args, kwargs);
+    } else if (type->tp_init == PyBaseObject_Type.tp_init) {
+        return made;
+    } else {
+        PyObject *shown, *named;
+        if (show(c, type, args, kwargs, &shown, &named))
+            done = type->tp_init(made, shown, named) == 0 ? Py_NewRef(Py_None) : NULL;
+        Py_XDECREF(shown);
+        Py_XDECREF(named);
+    }
+    if (!done)
+        Py_CLEAR(made);
+    Py_XDECREF(done);
+    return made;
+}
+
+/* Color(1): the member of that value. */
+static PyObject *call_enum(capture *c, PyObject *class, PyObject *args, PyObject *kwargs)
+{
+    if (PyTuple_GET_SIZE(args) != 1 || kwargs || !capture_is_constant(PyTuple_GET_ITEM(args, 0)))
+        return capture_unsupported("a call of the enumeration %s", ((PyTypeObject *)class)->tp_name);
+    PyObject *made = PyObject_Call(class, args, NULL);
+    int32_t held = made ? tp_source_in(c->sources, SOURCE_HELD, NO_SOURCE, 0, made) : -1;
+    if (made && (held < 0 || !(capture_record(c, made) || capture_note(c, made, held, true))))
+        Py_CLEAR(made);
+    return made;
+}
+
 static PyObject *call_class(capture *c, PyObject *class, PyObject *args, PyObject *kwargs)
 {
     PyTypeObject *type = (PyTypeObject *)class;
@@ -308,21 +427,19 @@ static PyObject *call_class(capture *c, PyObject *class, PyObject *args, PyObjec
             module = 0;
     if (module || PyType_IsSubtype(type, face.tensor_base))
         return capture_unsupported("a call of the class %s", type->tp_name);
-    bool opened = PyObject_IsSubclass(class, w->module) == 1;
-    bool made_by_python = !opened && type->tp_flags & Py_TPFLAGS_HEAPTYPE && Py_TYPE(type)->tp_call == PyType_Type.tp_call &&
-                          type->tp_new == PyBaseObject_Type.tp_new;
-    PyObject *word = PyUnicode_InternFromString("__init__"), *init = word ? _PyType_Lookup(type, word) : NULL;
-    Py_XDECREF(word);
-    if (context || !made_by_python || !init || !PyFunction_Check(init)) {
-        if (context)
-            return call_context(c, class, args, kwargs);
-        PyObject *inside = capture_inside(c, args), *own = inside && kwargs ? capture_inside(c, kwargs) : NULL, *made = NULL;
-        if (inside && (!kwargs || own))
-            made = PyObject_Call(class, inside, own);
-        Py_XDECREF(inside);
-        Py_XDECREF(own);
-        return made;
-    }
+    if (context)
+        return call_context(c, class, args, kwargs);
+    if (PyObject_IsSubclass(class, w->module) == 1)
+        return make_for_real(c, class, args, kwargs);
+    if (capture_is_enum(type))
+        return call_enum(c, class, args, kwargs);
+    if (Py_TYPE(type)->tp_call != PyType_Type.tp_call)
+        return capture_unsupported("a call of the class %s, whose metaclass has a way of its own", type->tp_name);
+    if (capture_is_python_class(type) && !capture_trusts_class(type))
+        return make_instance(c, type, args, kwargs);
+    PyObject *init = member_of(type, "__init__");
+    if (!capture_is_python_class(type) || type->tp_new != PyBaseObject_Type.tp_new || !init || !PyFunction_Check(init))
+        return capture_makes(type) ? make_for_real(c, class, args, kwargs) : capture_unsupported("a call of the class %s", type->tp_name);
     PyObject *made = type->tp_alloc(type, 0), *done = made ? call_with_first(c, init, made, args, kwargs) : NULL;
     if (!done)
         Py_CLEAR(made);
@@ -369,7 +486,7 @@ static PyObject *call_object(capture *c, PyObject *callable, PyObject *args, PyO
         return NULL;
     if (Py_IS_TYPE(callable, face.op_function) || Py_IS_TYPE(callable, face.overload) || PyObject_IsInstance(callable, face.overload_class) == 1)
         return capture_call_function(c, callable, args, kwargs);
-    PyObject *method = capture_method(callable, "__call__");
+    PyObject *method = capture_special(c, callable, "__call__");
     if (method)
         return call_with_first(c, method, callable, args, kwargs);
     return PyErr_Occurred() ? NULL : capture_unsupported("a call of an object of %s", Py_TYPE(callable)->tp_name);

@@ -53,6 +53,7 @@ typedef struct capture {
     tp_array(record) record;
     tp_array(effect) effect;
     tp_array(graph_input) input;
+    tp_map      builtins;           /* hash of globals and name -> 1: names guarded to be builtins */
     tp_map      decoded;            /* code object -> tp_code *, owned */
     PyObject   *attributes;         /* counted dict: name -> module or tensor that the graph refers to */
     PyObject   *attribute_names;    /* counted dict: address -> name */
@@ -65,6 +66,7 @@ typedef struct capture {
     unsigned    steps;              /* instructions done */
     struct thread_state *start;     /* borrowed: what is put back at its end */
     bool        runs_code;          /* the back end runs the graph's generated code, which has no words for every object */
+    bool        takes_objects;      /* the node being made may have arguments that generated code has no words for */
 } capture;
 
 /* torch.compiler.set_stance, in the order of its names in _dynamo/eval_frame.py */
@@ -115,10 +117,39 @@ PyObject *capture_shadow(capture *c, PyObject *o, bool write);       /* of an ou
 PyObject *capture_inside(capture *c, PyObject *o);          /* deep: no outside container in it */
 tp_node *capture_node(capture *c, PyObject *tensor);        /* NULL: exception set */
 bool capture_has_tensor(PyObject *o);                       /* itself or inside lists, tuples, dicts, slices */
+bool capture_is_constant(PyObject *o);                      /* guarded by value */
+bool capture_is_fixed(PyObject *o);                         /* guarded by identity: a function, a class, a module */
+bool capture_is_package(const char *name);                  /* this package or a module in it */
 bool capture_trusts(PyObject *globals);                     /* code of this package: what it reads is not guarded */
 PyObject *capture_attribute_name(capture *c, PyObject *o, int32_t source);      /* of a graph attribute for `o` */
 void *capture_unsupported(const char *format, ...);         /* raises; NULL */
 void *capture_graph_error(capture *c);                      /* raises what made the graph fail; NULL */
+
+/* ---- pure.c: what C code a capture may run, and what it may see ---- */
+typedef enum capture_use { CAPTURE_USE_UNKNOWN, CAPTURE_USE_READS, CAPTURE_USE_WRITES } capture_use;
+typedef enum capture_sight {
+    CAPTURE_SEES_KEYS,              /* hashes and compares it: a tensor is itself */
+    CAPTURE_SEES_ALL,               /* compares, converts or prints it */
+} capture_sight;
+bool capture_function_reads(const char *module, const char *name);
+capture_use capture_method_use(PyObject *self, const char *name);       /* of an object, or of a class for its instances */
+bool capture_makes(PyTypeObject *type);                     /* making an instance touches nothing but what it is given */
+bool capture_keeps_arguments(PyTypeObject *type);           /* an instance holds what it is made of as it is given */
+bool capture_iterates(const char *method);                  /* takes the items of its arguments */
+bool capture_is_field(PyTypeObject *type, const char *name);            /* an attribute of a C class that is read by path */
+bool capture_is_python_class(PyTypeObject *type);
+bool capture_is_enum(PyTypeObject *type);
+bool capture_is_named_tuple(PyTypeObject *type);
+bool capture_is_numpy_number(PyObject *o);
+bool capture_is_thread_local(PyObject *o);
+bool capture_trusts_class(PyTypeObject *type);              /* a class of this package */
+bool capture_compares_by_identity(PyTypeObject *type);
+bool capture_is_modelled(PyObject *o);                      /* from outside, it is read through a shadow */
+bool capture_pin(capture *c, PyObject *o);                  /* guards that it is this object */
+/* False: Unsupported is raised. `what` is a verb: "iterating". */
+bool capture_may_read(capture *c, PyObject *o, const char *what);
+PyObject *capture_key(capture *c, PyObject *o);             /* as a key of a dict or set; NULL: exception */
+bool capture_sees(capture *c, PyObject *o, capture_sight sight);        /* deep; containers are inside ones already */
 
 /* ---- tensors.c: what becomes a node ---- */
 PyObject *capture_call_function(capture *c, PyObject *target, PyObject *args, PyObject *kwargs);    /* kwargs may be NULL */
@@ -138,6 +169,8 @@ PyObject *capture_load_global(capture *c, PyObject *globals, PyObject *builtins,
 bool capture_store_global(capture *c, PyObject *globals, PyObject *name, PyObject *value);
 PyObject *capture_load_cell(capture *c, PyObject *cell, PyObject *name);
 bool capture_store_cell(capture *c, PyObject *cell, PyObject *value);
+bool capture_keep_member(capture *c, PyObject *o, PyObject *name, PyObject *member);       /* guards what a class has under a name */
+PyObject *capture_special(capture *c, PyObject *o, const char *name);   /* capture_method for a call: guarded; NULL may be an exception */
 PyObject *capture_method(PyObject *o, const char *name);    /* Python function behind a special method; NULL without exception: none */
 
 /* ---- calls.c ---- */
@@ -150,14 +183,26 @@ int capture_bind(PyObject *function, PyObject *const *args, Py_ssize_t count, Py
 int capture_fill_defaults(capture *c, PyObject *function, PyObject **slot);
 int capture_slot_count(PyCodeObject *code);
 enum { MOST_SLOTS = 255 };
+PyObject *capture_all_for_c(capture *c, PyObject *args, bool pairs);       /* arguments that C code iterates; the first gives pairs */
+typedef enum capture_given {
+    CAPTURE_GIVEN_ITERATED,         /* its items are taken: a shadow for a container from outside, whose items are themselves */
+    CAPTURE_GIVEN_READ,             /* looked at with all it holds, and not kept: nothing in it is from outside */
+} capture_given;
+PyObject *capture_for_c(capture *c, PyObject *o, capture_given how);        /* an argument as C code may have it */
+PyObject *capture_real_call(capture *c, PyObject *callable, PyObject *args, PyObject *kwargs, capture_given how);
+bool capture_holds_written(capture *c, PyObject *o, int depth);     /* a container from outside that is not any more what C code would see */
+/* Text as str (how 1), repr (2), ascii (3) or format (0) give it; spec may be NULL. */
+PyObject *capture_text(capture *c, PyObject *o, int how, PyObject *spec);
 PyObject *capture_call_special(capture *c, PyObject *callable, PyObject *args, PyObject *kwargs, bool *done);   /* builtins.c */
 
 /* ---- state_calls.c ---- */
-bool capture_reads_context(PyTypeObject *type);             /* what its objects do depends on the thread's contexts */
 int capture_is_listed(PyObject *set, PyObject *callable);   /* -1: exception */
 PyObject *capture_ask(capture *c, PyObject *callable, PyObject *args, PyObject *kwargs);     /* a setting is read, and guarded */
 PyObject *capture_call_extension(capture *c, PyObject *function, PyObject *args, PyObject *kwargs);  /* of the extension, no op */
 PyObject *capture_setting(capture *c, PyObject *globals, PyObject *name, PyObject *value);   /* a global of the package is read */
+/* ---- methods.c ---- */
+PyObject *capture_call_bound(capture *c, PyObject *self, const char *name, PyObject *args, PyObject *kwargs);
+PyObject *capture_call_slot(capture *c, PyTypeObject *class, PyObject *self, const char *name, PyObject *args, PyObject *kwargs);
 
 /* ---- callable.c ---- */
 PyObject *capture_callable(capture *c, PyObject *function); /* what C code may call: runs the function in the capture */
@@ -171,6 +216,7 @@ PyObject *capture_get_item(capture *c, PyObject *o, PyObject *key);
 bool capture_set_item(capture *c, PyObject *o, PyObject *key, PyObject *value);         /* value NULL: delete */
 int capture_contains(capture *c, PyObject *o, PyObject *item);      /* -1: exception */
 int capture_truth(capture *c, PyObject *o);
+int capture_is_same(capture *c, PyObject *a, PyObject *b);  /* `is`, guarded; -1: exception */
 PyObject *capture_iterator(capture *c, PyObject *o);
 PyObject *capture_length(capture *c, PyObject *o);
 

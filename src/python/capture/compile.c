@@ -156,6 +156,26 @@ static bool has_calls(const tp_graph *g)
     return false;
 }
 
+static bool writes_inputs(const tp_graph *g)
+{
+    tp_graph_each(g, n)
+        if ((n->kind == TP_CALL_FUNCTION || n->kind == TP_CALL_METHOD) && n->flags & TP_NODE_IMPURE)
+            return true;
+    return false;
+}
+
+/* A graph that writes was made for inputs that are different tensors: one given twice is another program. */
+static bool guard_different(capture *c)
+{
+    if (!writes_inputs(c->graph))
+        return true;
+    for (size_t i = 0; i < c->input.count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (!tp_guard_add(c->sources, GUARD_OTHER, c->input.item[i].source, NULL, c->input.item[k].source))
+                return false;
+    return true;
+}
+
 /* Hands the graph to the back end, with this call's inputs as examples. */
 static bool compile_graph(compiled *f, capture *c, entry *e)
 {
@@ -163,6 +183,8 @@ static bool compile_graph(compiled *f, capture *c, entry *e)
     if (!give_output(c, e->recipe))
         return false;
     tidy(c);
+    if (!guard_different(c))
+        return false;
     if (!calls && !recipe_output_count(e->recipe))
         return true;
     size_t paths = e->sources.path.count;
@@ -189,8 +211,9 @@ static bool compile_graph(compiled *f, capture *c, entry *e)
     return e->run;
 }
 
-/* Follows the function with these arguments. */
-static bool follow(capture *c, PyObject *function, PyCodeObject *code, PyObject *const *slot, PyObject **result)
+/* Follows the function with these arguments; the entry gets the recipe. */
+static bool follow(capture *c, PyObject *function, PyCodeObject *code, PyObject *const *slot, PyObject **result, entry *e,
+                   bool *raised)
 {
     if (PyFunction_GET_CODE(function) != (PyObject *)code)      /* told of a failing guard, somebody gave it another */
         return capture_unsupported("a function whose code is exchanged while it is called");
@@ -208,13 +231,22 @@ static bool follow(capture *c, PyObject *function, PyCodeObject *code, PyObject 
     bool ok = true;
     for (int i = 0; ok && i < slots; i++)
         ok = (f->pending[i] = tp_source_in(c->sources, SOURCE_ARGUMENT, NO_SOURCE, i, f->code->local[i].name)) >= 0;
-    ok = ok && frame_run(f) == FRAME_RETURNED;
+    *raised = ok && frame_run(f) != FRAME_RETURNED;
+    ok &= !*raised;
     *result = ok ? Py_NewRef(f->taken) : NULL;
+    if (ok && !(e->recipe = recipe_new(c, *result))) {
+        ok = false;
+        c->frame = f;
+        if (PyErr_ExceptionMatches(capture_the_words()->unsupported))
+            capture_note_place(c);
+        c->frame = NULL;
+    }
     frame_free(f);
     return ok;
 }
 
-static entry *make_entry(compiled *f, PyCodeObject *code, const call_state *call, PyObject *const *slot)
+/* *raised: it was the program that raised. */
+static entry *make_entry(compiled *f, PyCodeObject *code, const call_state *call, PyObject *const *slot, bool *raised)
 {
     entry *e = entry_new(f->backend);
     capture c;
@@ -232,7 +264,7 @@ static entry *make_entry(compiled *f, PyCodeObject *code, const call_state *call
         c.start = &before;
         c.runs_code = capture_is_listed(face.capture_words->code_backends, f->backend) != 0;
         tp_fake_enter(&fake);
-        ok = follow(&c, f->function, code, slot, &result) && (e->recipe = recipe_new(&c, result));
+        ok = follow(&c, f->function, code, slot, &result, e, raised);
         capture_end_generators(&c);
         capture_end_callables(&c);
         tp_fake_leave(&fake);
@@ -316,19 +348,22 @@ static PyObject *call_new(compiled *f, PyCodeObject *code, code_entries *all, co
                             code->co_firstlineno);
     if (face.capture_words->stance == STANCE_EAGER_ON_RECOMPILE)
         return call_plainly(f, code, slot);
+    bool program = false;
     if (about >= face.capture_words->limit || all->count >= face.capture_words->total_limit) {
         if (f->fullgraph)
             return PyErr_Format(face.capture_words->over_limit, "Hard failure due to fullgraph=True: %U has been captured %d times, as often as "
                                 "the recompile limit allows", ((PyFunctionObject *)f->function)->func_qualname, about);
         return call_plainly(f, code, slot);
     }
-    entry *e = make_entry(f, code, call, slot);
+    entry *e = make_entry(f, code, call, slot, &program);
     if (!e) {
         bool unsupported = PyErr_ExceptionMatches(face.capture_words->unsupported), own = face.capture_words->failed && PyErr_ExceptionMatches(face.capture_words->failed);
         bool stops = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) || PyErr_ExceptionMatches(PyExc_MemoryError);
         if (f->fullgraph && PyErr_ExceptionMatches(face.capture_words->needs_data))
             return refuse_data();
-        if ((f->fullgraph && (unsupported || PyErr_ExceptionMatches(PyExc_RecursionError))) || (own && !unsupported && !face.capture_words->suppress) || stops)
+        bool failed = own && !unsupported, silenced = failed && face.capture_words->suppress;
+        program &= !unsupported && !own && !PyErr_ExceptionMatches(PyExc_RecursionError);    /* its own exception: it raises it once more, with all it does before */
+        if ((f->fullgraph && !program && !silenced) || (failed && !silenced) || stops)
             return NULL;
         PyErr_Clear();                          /* the program's own exception is raised again, after what it does before it */
         all->plain |= unsupported;              /* another call may go another way, but will seldom be worth the search */

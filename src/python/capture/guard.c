@@ -32,6 +32,8 @@ bool tp_guard_add(tp_sources *s, guard_kind kind, int32_t at, PyObject *object, 
         if (old->kind == g.kind && old->source == at && tp_guard_object(old) == object && old->number == number)
             return true;
     }
+    if (kind == GUARD_ID)
+        g.seen[0] = (uint64_t)(uintptr_t)Py_TYPE(object);
     g.weak = by_identity && PyType_SUPPORTS_WEAKREFS(Py_TYPE(object));
     g.object = g.weak ? PyWeakref_NewRef(object, NULL) : Py_XNewRef(object);
     if (g.weak && !g.object)
@@ -95,10 +97,27 @@ static bool is_equal(PyObject *a, PyObject *b)
         double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
         return memcmp(&x, &y, sizeof x) == 0;
     }
+    if (PyComplex_CheckExact(a)) {
+        Py_complex x = PyComplex_AsCComplex(a), y = PyComplex_AsCComplex(b);
+        return memcmp(&x, &y, sizeof x) == 0;
+    }
     int same = PyObject_RichCompareBool(a, b, Py_EQ);
     if (same < 0)
         PyErr_Clear();
     return same > 0;
+}
+
+/* An OrderedDict has an order beside that of the dict it is. */
+static bool ordered_keys_fit(PyObject *o, PyObject *keys)
+{
+    PyObject *own = PySequence_Tuple(o);
+    bool same = own && PyTuple_GET_SIZE(own) == PyTuple_GET_SIZE(keys);
+    for (Py_ssize_t i = 0; same && i < PyTuple_GET_SIZE(keys); i++)
+        same = PyTuple_GET_ITEM(own, i) == PyTuple_GET_ITEM(keys, i) ||
+               (PyUnicode_CheckExact(PyTuple_GET_ITEM(own, i)) && is_equal(PyTuple_GET_ITEM(own, i), PyTuple_GET_ITEM(keys, i)));
+    Py_XDECREF(own);
+    PyErr_Clear();
+    return same;
 }
 
 static bool keys_fit(PyObject *o, PyObject *keys)
@@ -107,6 +126,8 @@ static bool keys_fit(PyObject *o, PyObject *keys)
     PyObject *key, *value;
     if (!PyDict_Check(o) || PyDict_GET_SIZE(o) != PyTuple_GET_SIZE(keys))
         return false;
+    if (PyODict_CheckExact(o))
+        return ordered_keys_fit(o, keys);
     while (PyDict_Next(o, &at, &key, &value)) {
         PyObject *want = PyTuple_GET_ITEM(keys, i++);
         bool plain = PyUnicode_CheckExact(key) || PyLong_CheckExact(key) || PyFloat_CheckExact(key);
@@ -116,10 +137,17 @@ static bool keys_fit(PyObject *o, PyObject *keys)
     return true;
 }
 
-static bool lacks(PyObject *o, PyObject *name)
+static uint64_t version_of(PyObject *dict)
 {
-    PyObject *own = PyObject_GenericGetDict(o, NULL);
-    bool there = own && PyDict_Contains(own, name) == 1;
+    return ((PyDictObject *)dict)->ma_version_tag;
+}
+
+static bool lacks(guard *g, PyObject *o, PyObject *name)
+{
+    PyObject **at = _PyObject_GetDictPtr(o), *own = at && *at ? Py_NewRef(*at) : PyObject_GenericGetDict(o, NULL);
+    bool there = own && version_of(own) != g->seen[0] && PyDict_Contains(own, name) == 1;
+    if (own && !there)
+        g->seen[0] = version_of(own);
     Py_XDECREF(own);
     PyErr_Clear();
     return !there;
@@ -135,10 +163,33 @@ static bool answers(PyObject *function, PyObject *question)
     return same;
 }
 
-static bool holds(const tp_sources *s, const guard *g, PyObject *o, const call_state *call, PyObject **values)
+static bool code_fits(const guard *g, PyObject *o)
+{
+    if (!PyFunction_Check(o) || PyFunction_GET_CODE(o) != g->object)
+        return false;
+    PyObject *defaults = PyFunction_GET_DEFAULTS(o);
+    return (defaults ? PyTuple_GET_SIZE(defaults) : 0) == g->number;
+}
+
+/* A name that the globals lack, so that it is the builtin. A dict whose version is the one seen has not changed. */
+static bool is_builtin(guard *g, PyObject *globals)
+{
+    PyObject *name = PyTuple_GET_ITEM(g->object, 0), *builtins = PyTuple_GET_ITEM(g->object, 2);
+    uint64_t versions[2] = { version_of(globals), version_of(builtins) };
+    if (g->seen[0] == versions[0] && g->seen[1] == versions[1])
+        return true;
+    PyObject *value = PyDict_GetItemWithError(builtins, name), *want = PyTuple_GET_ITEM(g->object, 1);
+    bool there = PyDict_Contains(globals, name) == 0 && (value ? value == want : want == Py_NotImplemented);
+    PyErr_Clear();
+    if (there)
+        memcpy(g->seen, versions, sizeof versions);
+    return there;
+}
+
+static bool holds(const tp_sources *s, guard *g, PyObject *o, const call_state *call, PyObject **values)
 {
     switch ((guard_kind)g->kind) {
-    case GUARD_ID: return o == tp_guard_object(g);
+    case GUARD_ID: return o == tp_guard_object(g) && (uint64_t)(uintptr_t)Py_TYPE(o) == g->seen[0];
     case GUARD_TYPE: return (PyObject *)Py_TYPE(o) == tp_guard_object(g);
     case GUARD_EQUAL: return is_equal(o, g->object);
     case GUARD_TENSOR: return tensor_fits(o, g->facts);
@@ -153,8 +204,11 @@ static bool holds(const tp_sources *s, const guard *g, PyObject *o, const call_s
             PyErr_Clear();
         return there == g->number;
     }
-    case GUARD_LACKS: return lacks(o, g->object);
+    case GUARD_LACKS: return lacks(g, o, g->object);
     case GUARD_SAME: return o == tp_source_value(s, (int32_t)g->number, call, values);
+    case GUARD_OTHER: return o != tp_source_value(s, (int32_t)g->number, call, values);
+    case GUARD_CODE: return code_fits(g, o);
+    case GUARD_BUILTIN: return is_builtin(g, o);
     case GUARD_NO_HOOKS: return face_module_is_plain(o);
     case GUARD_ANSWER: return answers(o, g->object);
     }
@@ -164,7 +218,7 @@ static bool holds(const tp_sources *s, const guard *g, PyObject *o, const call_s
 bool tp_guards_hold(const tp_sources *s, const call_state *call, PyObject **values, const guard **failed)
 {
     for (size_t i = 0; i < s->guard.count; i++) {
-        const guard *g = &s->guard.item[i];
+        guard *g = &s->guard.item[i];
         PyObject *o = tp_source_value(s, g->source, call, values);
         if (!o || !holds(s, g, o, call, values)) {
             *failed = g;
@@ -209,6 +263,13 @@ PyObject *tp_guard_text(const tp_sources *s, const guard *g)
             text = PyUnicode_FromFormat("%U is %U", where, other);
         Py_XDECREF(other);
         break;
+    case GUARD_OTHER:
+        if ((other = tp_source_text(s, (int32_t)g->number)))
+            text = PyUnicode_FromFormat("%U is not %U", where, other);
+        Py_XDECREF(other);
+        break;
+    case GUARD_CODE: text = PyUnicode_FromFormat("%U.__code__ is %R", where, g->object); break;
+    case GUARD_BUILTIN: text = PyUnicode_FromFormat("%R not in %U", PyTuple_GET_ITEM(g->object, 0), where); break;
     case GUARD_NO_HOOKS: text = PyUnicode_FromFormat("not %U._forward_hooks", where); break;
     case GUARD_ANSWER: text = PyUnicode_FromFormat("%U(*%R) == %R", where, PyTuple_GET_ITEM(g->object, 0), PyTuple_GET_ITEM(g->object, 1)); break;
     }

@@ -170,6 +170,9 @@ static bool copy_free_variables(frame *f)
         if (!(f->code->local[i].kind & TP_LOCAL_FREE))
             continue;
         PyObject *cell = PyTuple_GET_ITEM(closure, (Py_ssize_t)next);
+        if (!f->root && f->source == NO_SOURCE && !capture_record(c, f->function) && !capture_trusts(f->globals))
+            return capture_unsupported("the closure of %U, a function of which it is not known where it came from",
+                                       ((PyFunctionObject *)f->function)->func_qualname);
         Py_XSETREF(f->local[i], Py_NewRef(cell));
         if ((f->root || f->source != NO_SOURCE) && !capture_record(c, cell)) {
             int32_t at = f->root ? tp_source_in(c->sources, SOURCE_CELL, NO_SOURCE, (int32_t)next, f->code->local[i].name)
@@ -220,6 +223,11 @@ static bool raise_varargs(frame *f, int count)
 {
     capture *c = f->capture;
     PyObject *cause = count == 2 ? pop(f) : NULL, *what = count ? pop(f) : NULL;
+    if ((what && PyExceptionInstance_Check(what) && capture_is_outside(c, what)) || (cause && capture_is_outside(c, cause) && !PyType_Check(cause))) {
+        Py_XDECREF(cause);
+        Py_XDECREF(what);
+        return capture_unsupported("raising an exception from outside");
+    }
     if (!what) {
         if (c->handled)
             return raise_again(Py_NewRef(c->handled));
@@ -312,11 +320,27 @@ static bool build_items(frame *f, int count, PyObject *made, bool tuple)
     return push(f, made);
 }
 
+static bool add_pair(frame *f, PyObject *dict, PyObject *o, PyObject *value)
+{
+    PyObject *key = capture_key(f->capture, o);
+    bool ok = key && PyDict_SetItem(dict, key, value) == 0;
+    Py_XDECREF(key);
+    return ok;
+}
+
+static bool add_key(frame *f, PyObject *set, PyObject *o)
+{
+    PyObject *key = capture_key(f->capture, o);
+    bool ok = key && PySet_Add(set, key) == 0;
+    Py_XDECREF(key);
+    return ok;
+}
+
 static bool build_map(frame *f, int count)
 {
     PyObject *made = PyDict_New();
     for (int i = 0; made && i < count; i++)
-        if (PyDict_SetItem(made, TOP(2 * (count - i)), TOP(2 * (count - i) - 1)) < 0)
+        if (!add_pair(f, made, TOP(2 * (count - i)), TOP(2 * (count - i) - 1)))
             Py_CLEAR(made);
     return replace(f, 2 * count, made);
 }
@@ -334,7 +358,7 @@ static bool build_set(frame *f, int count)
 {
     PyObject *made = PySet_New(NULL);
     for (int i = 0; made && i < count; i++)
-        if (PySet_Add(made, TOP(count - i)) < 0)
+        if (!add_key(f, made, TOP(count - i)))
             Py_CLEAR(made);
     return replace(f, count, made);
 }
@@ -352,18 +376,7 @@ static bool build_string(frame *f, int count)
 
 static bool format_value(frame *f, int how)
 {
-    PyObject *spec = how & 4 ? TOP(1) : NULL, *value = how & 4 ? TOP(2) : TOP(1), *text;
-    if (capture_has_tensor(value))
-        return capture_unsupported("the text of a tensor");
-    PyObject *inside = capture_inside(f->capture, value);
-    PyObject *shown = !inside           ? NULL
-                      : (how & 3) == 1 ? PyObject_Str(inside)
-                      : (how & 3) == 2 ? PyObject_Repr(inside)
-                      : (how & 3) == 3 ? PyObject_ASCII(inside)
-                                       : Py_NewRef(inside);
-    text = shown ? PyObject_Format(shown, spec) : NULL;
-    Py_XDECREF(inside);
-    Py_XDECREF(shown);
+    PyObject *spec = how & 4 ? TOP(1) : NULL, *value = how & 4 ? TOP(2) : TOP(1), *text = capture_text(f->capture, value, how & 3, spec);
     return replace(f, how & 4 ? 2 : 1, text);
 }
 
@@ -382,6 +395,10 @@ static bool make_function(frame *f, int parts)
         fn->func_kwdefaults = pop(f);
     if (parts & TP_FN_DEFAULTS)
         fn->func_defaults = pop(f);
+    if (!capture_note(f->capture, made, NO_SOURCE, false)) {
+        Py_DECREF(made);
+        return false;
+    }
     return push(f, made);
 }
 
@@ -399,6 +416,8 @@ static bool extend_list(frame *f, int below)
 
 static bool update_dict(frame *f, int below, bool merge)
 {
+    if (!PyDict_Check(TOP(1)) || capture_method(TOP(1), "keys"))
+        return capture_unsupported("the items of a %s", Py_TYPE(TOP(1))->tp_name);
     PyObject *shadow = capture_shadow(f->capture, TOP(1), false);
     bool ok = shadow && (merge ? _PyDict_MergeEx(TOP(1 + below), shadow, 2) : PyDict_Update(TOP(1 + below), shadow)) == 0;
     Py_XDECREF(shadow);
@@ -471,6 +490,10 @@ static PyObject *spread(frame *f, PyObject *called, PyObject *o)
 static bool call_ex(frame *f, bool with_names)
 {
     PyObject *args = spread(f, TOP(with_names ? 3 : 2), TOP(with_names ? 2 : 1)), *tuple = args ? PyList_AsTuple(args) : NULL;
+    if (tuple && with_names && !PyDict_Check(TOP(1))) {
+        capture_unsupported("the items of a %s", Py_TYPE(TOP(1))->tp_name);
+        Py_CLEAR(tuple);
+    }
     PyObject *kwargs = tuple && with_names ? capture_shadow(f->capture, TOP(1), false) : NULL, *copy = NULL;
     if (kwargs && !(copy = PyDict_New()))
         Py_CLEAR(tuple);
@@ -483,16 +506,42 @@ static bool call_ex(frame *f, bool with_names)
     return replace(f, with_names ? 3 : 2, result);
 }
 
+/* A module that the program imports is sys.modules[its name]; one that is not there yet would be run. */
+static PyObject *wrap_imported(capture *c, PyObject *modules, PyObject *module)
+{
+    PyObject *name = PyModule_GetNameObject(module), *there = name ? PyDict_GetItemWithError(modules, name) : NULL;
+    int32_t held = there == module ? tp_source_in(c->sources, SOURCE_HELD, NO_SOURCE, 0, modules) : NO_SOURCE;
+    PyObject *inside = held == NO_SOURCE ? capture_unsupported("an import of a module that is not in sys.modules under its name")
+                                         : capture_wrap(c, module, tp_source_in(c->sources, SOURCE_ITEM, held, 0, name));
+    Py_XDECREF(name);
+    return inside;
+}
+
 static bool import_name(frame *f, PyObject *name)
 {
     long level = PyLong_AsLong(TOP(2));
-    PyObject *module = PyImport_ImportModuleLevelObject(name, f->globals, NULL, TOP(1), (int)level);
+    PyObject *modules = PyImport_GetModuleDict(), *module;
+    bool trusted = capture_trusts(f->globals);
+    if (!trusted && (level || PyDict_Contains(modules, name) != 1))
+        return capture_unsupported(level ? "a relative import, of %U" : "the first import of %U", name);
+    module = PyImport_ImportModuleLevelObject(name, f->globals, NULL, TOP(1), (int)level);
+    if (module && !trusted && !(PyModule_Check(module) && capture_trusts(PyModule_GetDict(module)))) {
+        PyObject *inside = PyModule_Check(module) ? wrap_imported(f->capture, modules, module) : capture_unsupported("an import of what is no module");
+        Py_SETREF(module, inside);
+    }
     return replace(f, 2, module);
 }
 
 static bool import_from(frame *f, PyObject *name)
 {
-    return push(f, PyObject_GetAttr(TOP(1), name));
+    if (capture_trusts(f->globals))
+        return push(f, PyObject_GetAttr(TOP(1), name));
+    PyObject *value = capture_load_attribute(f->capture, TOP(1), name);
+    if (!value && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        return capture_unsupported("an import of '%U', which is not there yet", name);
+    }
+    return push(f, value);
 }
 
 /* ---- control ---- */
@@ -560,7 +609,9 @@ static bool unary(frame *f, int op)
         Py_XDECREF(args);
     } else {
         const char *name = op == TP_I_UNARY_NEGATIVE ? "__neg__" : op == TP_I_UNARY_INVERT ? "__invert__" : "__pos__";
-        PyObject *method = capture_method(o, name);
+        PyObject *method = capture_special(c, o, name);
+        if (PyErr_Occurred() || (!method && !capture_may_read(c, o, "an operator on")))
+            return false;
         made = method                       ? capture_call_one(c, method, o)
                : op == TP_I_UNARY_NEGATIVE ? PyNumber_Negative(o)
                : op == TP_I_UNARY_INVERT   ? PyNumber_Invert(o)
@@ -626,7 +677,9 @@ static bool step(frame *f, const tp_instruction *i)
     case TP_I_UNARY_POSITIVE: case TP_I_UNARY_NEGATIVE: case TP_I_UNARY_NOT: case TP_I_UNARY_INVERT: return unary(f, i->op);
     case TP_I_BINARY_OP: return replace(f, 2, capture_binary(c, i->arg, TOP(2), TOP(1)));
     case TP_I_COMPARE_OP: return replace(f, 2, capture_compare(c, i->arg, TOP(2), TOP(1)));
-    case TP_I_IS_OP: return replace(f, 2, PyBool_FromLong((TOP(2) == TOP(1)) != i->arg));
+    case TP_I_IS_OP:
+        answer = capture_is_same(c, TOP(2), TOP(1));
+        return answer >= 0 && replace(f, 2, PyBool_FromLong(answer != i->arg));
     case TP_I_CONTAINS_OP:
         answer = capture_contains(c, TOP(1), TOP(2));
         return answer >= 0 && replace(f, 2, PyBool_FromLong(answer != i->arg));
@@ -640,8 +693,8 @@ static bool step(frame *f, const tp_instruction *i)
         a = i->arg == 3 ? PySlice_New(TOP(3), TOP(2), TOP(1)) : PySlice_New(TOP(2), TOP(1), NULL);
         return replace(f, i->arg, a);
     case TP_I_LIST_APPEND: if (PyList_Append(TOP(1 + i->arg), TOP(1)) < 0) return false; drop(f, 1); return true;
-    case TP_I_SET_ADD: if (PySet_Add(TOP(1 + i->arg), TOP(1)) < 0) return false; drop(f, 1); return true;
-    case TP_I_MAP_ADD: if (PyDict_SetItem(TOP(2 + i->arg), TOP(2), TOP(1)) < 0) return false; drop(f, 2); return true;
+    case TP_I_SET_ADD: if (!add_key(f, TOP(1 + i->arg), TOP(1))) return false; drop(f, 1); return true;
+    case TP_I_MAP_ADD: if (!add_pair(f, TOP(2 + i->arg), TOP(2), TOP(1))) return false; drop(f, 2); return true;
     case TP_I_LIST_EXTEND: return extend_list(f, i->arg);
     case TP_I_SET_UPDATE:
         a = items_of(f, TOP(1));

@@ -29,7 +29,7 @@ static const struct operator_row {
 /* A special method of the user's, if the class has one; Py_NotImplemented (new reference): it has not. */
 static PyObject *special(capture *c, PyObject *o, const char *name, PyObject *other)
 {
-    PyObject *method = name ? capture_method(o, name) : NULL;
+    PyObject *method = name ? capture_special(c, o, name) : NULL;
     if (!method)
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
     PyObject *args = other ? PyTuple_Pack(2, o, other) : PyTuple_Pack(1, o);
@@ -40,6 +40,8 @@ static PyObject *special(capture *c, PyObject *o, const char *name, PyObject *ot
 
 static PyObject *on_shadows(capture *c, number_function *f, PyObject *a, PyObject *b, bool in_place)
 {
+    if (!capture_may_read(c, a, "an operator on") || !capture_may_read(c, b, "an operator on"))
+        return NULL;
     PyObject *x = capture_shadow(c, a, in_place), *y = x ? capture_shadow(c, b, false) : NULL, *made = y ? f(x, y) : NULL;
     if (made && made == x && x != a)            /* an outside list was extended: it is still that list */
         Py_SETREF(made, Py_NewRef(a));
@@ -62,7 +64,33 @@ PyObject *capture_binary(capture *c, int operator, PyObject *a, PyObject *b)
     if (result != Py_NotImplemented)
         return result;
     Py_DECREF(result);
-    return on_shadows(c, in_place ? row->in_place : row->plain, a, b, in_place && PyList_Check(a));
+    if ((PyUnicode_Check(a) || PyBytes_Check(a)) && row->plain == PyNumber_Remainder) {         /* "%s" % b */
+        PyObject *inside = capture_inside(c, b);
+        result = inside && capture_sees(c, inside, CAPTURE_SEES_ALL) ? PyNumber_Remainder(a, inside) : NULL;
+        Py_XDECREF(inside);
+        return result;
+    }
+    if (in_place && PyList_Check(a) && row->in_place == PyNumber_InPlaceAdd && !PyList_Check(b) && !PyTuple_Check(b)) {      /* l += anything */
+        PyObject *over = capture_iterator(c, b), *items = over ? PySequence_List(over) : NULL;
+        result = items ? on_shadows(c, row->in_place, a, items, true) : NULL;
+        Py_XDECREF(over);
+        Py_XDECREF(items);
+        return result;
+    }
+    bool changes = in_place && (PyList_Check(a) || PyDict_Check(a) || PySet_Check(a));
+    return on_shadows(c, in_place ? row->in_place : row->plain, a, b, changes);
+}
+
+/* Two objects from outside that are the same, or are not, stay so. */
+int capture_is_same(capture *c, PyObject *a, PyObject *b)
+{
+    const record *x = capture_record(c, a), *y = capture_record(c, b);
+    bool sources = a != b && x && y && x->source != NO_SOURCE && y->source != NO_SOURCE && Py_TYPE(a) == Py_TYPE(b);
+    if (a != b && face_is_tensor(a) && face_is_tensor(b))           /* stand-ins: what they stand for has the source */
+        return capture_unsupported("`is` of two tensors"), -1;
+    if (sources && !(capture_is_fixed(a) && capture_is_fixed(b)) && !tp_guard_add(c->sources, GUARD_OTHER, x->source, NULL, y->source))
+        return -1;
+    return a == b;
 }
 
 PyObject *capture_compare(capture *c, int how, PyObject *a, PyObject *b)
@@ -77,10 +105,14 @@ PyObject *capture_compare(capture *c, int how, PyObject *a, PyObject *b)
     if (result != Py_NotImplemented)
         return result;
     Py_DECREF(result);
+    if ((how == Py_EQ || how == Py_NE) && capture_compares_by_identity(Py_TYPE(a)) && capture_compares_by_identity(Py_TYPE(b))) {
+        int same = capture_is_same(c, a, b);
+        return same < 0 ? NULL : PyBool_FromLong(same == (how == Py_EQ));
+    }
     PyObject *x = capture_inside(c, a), *y = x ? capture_inside(c, b) : NULL;
     result = y && (capture_has_tensor(x) || capture_has_tensor(y)) ? capture_unsupported("a comparison of containers with tensors")
-             : y                                                   ? PyObject_RichCompare(x, y, how)
-                                                                   : NULL;
+             : y && capture_sees(c, x, CAPTURE_SEES_KEYS) && capture_sees(c, y, CAPTURE_SEES_KEYS) ? PyObject_RichCompare(x, y, how)
+                                                                                                   : NULL;
     Py_XDECREF(x);
     Py_XDECREF(y);
     return result;
@@ -92,15 +124,27 @@ static bool is_container(PyObject *o)
     return PyTuple_Check(o) || PyList_Check(o) || PyDict_Check(o);
 }
 
+static PyObject *missing_item(capture *c, PyObject *o, PyObject *key)
+{
+    PyObject *result = PyDict_CheckExact(o) ? Py_NewRef(Py_NotImplemented) : special(c, o, "__missing__", key);
+    if (result != Py_NotImplemented)
+        return result;
+    Py_DECREF(result);
+    bool c_code = PyDict_CheckExact(o) ? false : PyObject_HasAttrString((PyObject *)Py_TYPE(o), "__missing__");
+    return c_code ? capture_unsupported("a missing key of a %s from outside", Py_TYPE(o)->tp_name) : (PyErr_SetObject(PyExc_KeyError, key), NULL);
+}
+
 /* One item of an outside container: only what is read is guarded. */
 static PyObject *outside_item(capture *c, PyObject *o, PyObject *key, int32_t source)
 {
     if (PyDict_Check(o)) {
+        if (!capture_sees(c, key, CAPTURE_SEES_KEYS))
+            return NULL;
         int there = PyDict_Contains(o, key);
         if (there < 0 || !tp_guard_add(c->sources, GUARD_HAS, source, key, there))
             return NULL;
         if (!there)
-            return PyObject_GetItem(o, key);        /* __missing__, or KeyError */
+            return missing_item(c, o, key);
         PyObject *value = Py_XNewRef(PyDict_GetItemWithError(o, key)), *inside = NULL;
         if (value)
             inside = capture_wrap(c, value, tp_source_in(c->sources, SOURCE_ITEM, source, 0, key));
@@ -124,7 +168,18 @@ static PyObject *outside_item(capture *c, PyObject *o, PyObject *key, int32_t so
     return item;
 }
 
+static PyObject *get_item(capture *c, PyObject *o, PyObject *key);
+
 PyObject *capture_get_item(capture *c, PyObject *o, PyObject *key)
+{
+    if (!PyTuple_CheckExact(key) || !PyDict_Check(o))
+        return get_item(c, o, key);
+    PyObject *inside = capture_inside(c, key), *value = inside ? get_item(c, o, inside) : NULL;
+    Py_XDECREF(inside);
+    return value;
+}
+
+static PyObject *get_item(capture *c, PyObject *o, PyObject *key)
 {
     if (face_is_tensor(o))
         return capture_two(c, capture_the_words()->getitem, o, key);
@@ -137,6 +192,13 @@ PyObject *capture_get_item(capture *c, PyObject *o, PyObject *key)
     if (result != Py_NotImplemented)
         return result;
     Py_DECREF(result);
+    if (PyType_Check(o) && capture_is_python_class((PyTypeObject *)o) && !capture_is_enum((PyTypeObject *)o) &&
+        !capture_trusts_class((PyTypeObject *)o))
+        return capture_unsupported("a class with an index, %s", ((PyTypeObject *)o)->tp_name);
+    bool keyed = PyDict_Check(o) || PyAnySet_Check(o), generic = PyType_Check(o) || !capture_is_python_class(Py_TYPE(key));
+    bool plain = generic && !PySlice_Check(key) && !keyed;
+    if (!capture_may_read(c, o, "an item of") || (!plain && !capture_sees(c, key, keyed ? CAPTURE_SEES_KEYS : CAPTURE_SEES_ALL)))
+        return NULL;
     PyObject *shadow = capture_shadow(c, o, false);
     result = shadow ? PyObject_GetItem(shadow, key) : NULL;
     Py_XDECREF(shadow);
@@ -152,7 +214,9 @@ bool capture_set_item(capture *c, PyObject *o, PyObject *key, PyObject *value)
         Py_XDECREF(done);
         return done;
     }
-    PyObject *method = capture_method(o, value ? "__setitem__" : "__delitem__");
+    PyObject *method = capture_special(c, o, value ? "__setitem__" : "__delitem__");
+    if (PyErr_Occurred())
+        return false;
     if (method) {
         PyObject *args = value ? PyTuple_Pack(3, o, key, value) : PyTuple_Pack(2, o, key);
         PyObject *done = args ? capture_call(c, method, args, NULL) : NULL;
@@ -160,17 +224,28 @@ bool capture_set_item(capture *c, PyObject *o, PyObject *key, PyObject *value)
         Py_XDECREF(done);
         return done;
     }
-    PyObject *shadow = capture_shadow(c, o, true);
-    bool ok = shadow && (value ? PyObject_SetItem(shadow, key, value) : PyObject_DelItem(shadow, key)) == 0;
+    if (!PyList_Check(o) && !PyDict_CheckExact(o) && !capture_may_read(c, o, "a store to an item of"))
+        return false;
+    PyObject *inside = PyTuple_CheckExact(key) ? capture_inside(c, key) : Py_NewRef(key);
+    if (!inside || !capture_sees(c, inside, PyDict_Check(o) ? CAPTURE_SEES_KEYS : CAPTURE_SEES_ALL)) {
+        Py_XDECREF(inside);
+        return false;
+    }
+    PyObject *over = value && PySlice_Check(key) ? capture_iterator(c, value) : Py_XNewRef(value);
+    PyObject *shadow = over || !value ? capture_shadow(c, o, true) : NULL, *own = shadow ? Py_NewRef(inside) : NULL;
+    bool ok = shadow && (value ? PyObject_SetItem(shadow, own, over) : PyObject_DelItem(shadow, own)) == 0;
+    Py_XDECREF(own);
+    Py_XDECREF(inside);
+    Py_XDECREF(over);
     Py_XDECREF(shadow);
     return ok;
 }
 
 /* Is it one of the items, by identity or, without tensors, by equality? Sets and dicts know a tensor by identity alone. */
-static int is_among(PyObject *o, PyObject *item)
+static int is_among(capture *c, PyObject *o, PyObject *item)
 {
-    bool tensors = face_is_tensor(item);
-    if (PyTuple_Check(o) || PyList_Check(o)) {
+    bool sequence = PyTuple_Check(o) || PyList_Check(o), tensors = face_is_tensor(item);
+    if (sequence) {
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++) {
             if (PySequence_Fast_GET_ITEM(o, i) == item)
                 return 1;
@@ -181,7 +256,10 @@ static int is_among(PyObject *o, PyObject *item)
             return -1;
         }
     }
-    return PySequence_Contains(o, item);
+    if (PyIter_Check(o))
+        return capture_sees(c, item, CAPTURE_SEES_ALL) ? PySequence_Contains(o, item) : -1;
+    bool sees = capture_sees(c, item, CAPTURE_SEES_KEYS) && (!sequence || capture_sees(c, o, CAPTURE_SEES_KEYS));
+    return sees ? PySequence_Contains(o, item) : -1;
 }
 
 int capture_contains(capture *c, PyObject *o, PyObject *item)
@@ -191,8 +269,15 @@ int capture_contains(capture *c, PyObject *o, PyObject *item)
         return -1;
     }
     record *r = capture_record(c, o);
-    if (r && r->outside && !r->shadow && PyDict_Check(o)) {
-        int there = PyDict_Contains(o, item);
+    bool set = PySet_Check(o) && capture_is_constant(item);
+    if (PyTuple_CheckExact(item) && (PyDict_Check(o) || PyAnySet_Check(o)) && capture_is_outside(c, item)) {
+        PyObject *inside = capture_inside(c, item);
+        int answer = inside ? capture_contains(c, o, inside) : -1;
+        Py_XDECREF(inside);
+        return answer;
+    }
+    if (r && r->outside && !r->shadow && (PyDict_Check(o) || set) && !capture_method(o, "__contains__")) {
+        int there = !capture_sees(c, item, CAPTURE_SEES_KEYS) ? -1 : set ? PySet_Contains(o, item) : PyDict_Contains(o, item);
         return there >= 0 && tp_guard_add(c->sources, GUARD_HAS, r->source, item, there) ? there : -1;
     }
     PyObject *result = special(c, o, "__contains__", item);
@@ -204,8 +289,12 @@ int capture_contains(capture *c, PyObject *o, PyObject *item)
     if (!result)
         return -1;
     Py_DECREF(result);
+    if (!capture_method(o, "__iter__") && !capture_may_read(c, o, "`in`"))
+        return -1;
     PyObject *shadow = capture_method(o, "__iter__") ? capture_iterator(c, o) : capture_inside(c, o);
-    int there = shadow ? is_among(shadow, item) : -1;
+    PyObject *sought = shadow ? capture_inside(c, item) : NULL;
+    int there = sought ? is_among(c, shadow, sought) : -1;
+    Py_XDECREF(sought);
     Py_XDECREF(shadow);
     return there;
 }
@@ -222,6 +311,8 @@ PyObject *capture_length(capture *c, PyObject *o)
     if (result != Py_NotImplemented)
         return result;
     Py_DECREF(result);
+    if (!capture_may_read(c, o, "len() of"))
+        return NULL;
     PyObject *shadow = capture_shadow(c, o, false);
     Py_ssize_t count = shadow ? PyObject_Size(shadow) : -1;
     Py_XDECREF(shadow);
@@ -237,14 +328,17 @@ int capture_truth(capture *c, PyObject *o)
                             "my_tensor.sum() > 0:`), which is not known while it is captured.\n  Hint: use torch.where, or torch.cond.");
         return -1;
     }
-    PyObject *method = capture_method(o, "__bool__");
+    PyObject *method = capture_special(c, o, "__bool__");
     if (method || capture_method(o, "__len__") || (capture_is_outside(c, o) && (is_container(o) || PyAnySet_Check(o)))) {
         PyObject *answer = method ? capture_call_one(c, method, o) : capture_length(c, o);
         int truth = answer ? PyObject_IsTrue(answer) : -1;
         Py_XDECREF(answer);
         return truth;
     }
-    return PyErr_Occurred() ? -1 : PyObject_IsTrue(o);
+    const PyTypeObject *type = Py_TYPE(o);
+    bool asks = (type->tp_as_number && type->tp_as_number->nb_bool) || (type->tp_as_mapping && type->tp_as_mapping->mp_length) ||
+                (type->tp_as_sequence && type->tp_as_sequence->sq_length);
+    return PyErr_Occurred() || (asks && !capture_may_read(c, o, "truth of")) ? -1 : PyObject_IsTrue(o);
 }
 
 PyObject *capture_iterator(capture *c, PyObject *o)
@@ -260,8 +354,12 @@ PyObject *capture_iterator(capture *c, PyObject *o)
         }
     } else if (capture_method(o, "__getitem__") && !PyType_HasFeature(Py_TYPE(o), Py_TPFLAGS_LIST_SUBCLASS | Py_TPFLAGS_DICT_SUBCLASS)) {
         return capture_unsupported("iteration by __getitem__, %s", Py_TYPE(o)->tp_name);
-    } else {
+    } else if (PyDict_Check(o) || capture_may_read(c, o, "iterating")) {
+        if (PyType_Check(o) && !capture_is_enum((PyTypeObject *)o) && Py_TYPE(o) != &PyType_Type)
+            return capture_unsupported("iteration over a class, %s", ((PyTypeObject *)o)->tp_name);
         over = capture_shadow(c, o, false);
+    } else {
+        return NULL;
     }
     made = over ? PyObject_GetIter(over) : NULL;
     Py_XDECREF(over);

@@ -109,11 +109,21 @@ static int32_t add_output(making *m, PyObject *o)
     return add(m, o, PART_OUTPUT, (int32_t)m->r->output.count - 1, NULL, 0);
 }
 
+/* An instance has more than its dict. */
+static bool has_foreign_base(PyTypeObject *type)
+{
+    while (capture_is_python_class(type))
+        type = type->tp_base;
+    return type != &PyBaseObject_Type;
+}
+
 static int32_t add_object(making *m, PyObject *o)
 {
     PyTypeObject *type = Py_TYPE(o);
     PyObject **at = type->tp_flags & Py_TPFLAGS_HEAPTYPE ? _PyObject_GetDictPtr(o) : NULL;
-    bool plain = type->tp_flags & Py_TPFLAGS_HEAPTYPE && type->tp_new == PyBaseObject_Type.tp_new;
+    Py_ssize_t links = (type->tp_weaklistoffset > 0 ? (Py_ssize_t)sizeof(PyObject *) : 0) + (type->tp_dictoffset > 0 ? (Py_ssize_t)sizeof(PyObject *) : 0);
+    bool slots = type->tp_basicsize != PyBaseObject_Type.tp_basicsize + links;
+    bool plain = type->tp_flags & Py_TPFLAGS_HEAPTYPE && !slots && PyType_IsSubtype(type, &PyBaseObject_Type) && !has_foreign_base(type);
     if (!plain || !(at || type->tp_dictoffset)) {
         capture_unsupported("a result of the class %s", type->tp_name);
         return -1;
@@ -184,14 +194,18 @@ static int32_t new_part(making *m, PyObject *o)
         }
         return add(m, o, PART_CONSTANT, 0, o, 0);
     }
-    if (PyTuple_Check(o) || PyList_Check(o))            /* a named tuple, a Size, a list of a class */
+    if (PyTuple_Check(o) && capture_is_modelled(o))     /* a named tuple, a Size */
         return add_items(m, o, PART_MADE, o, (PyObject *)Py_TYPE(o));
-    if (PyDict_Check(o)) {
+    if (PyODict_CheckExact(o)) {
         PyObject *items = PyDict_Items(o);
         bool kept = items && PyList_Append(m->kept, items) == 0;
         int32_t at = kept ? add_items(m, o, PART_MADE, items, (PyObject *)Py_TYPE(o)) : -1;
         Py_XDECREF(items);
         return at;
+    }
+    if (PyTuple_Check(o) || PyList_Check(o) || PyDict_Check(o)) {
+        capture_unsupported("a result of the class %s", Py_TYPE(o)->tp_name);
+        return -1;
     }
     return add_object(m, o);
 }
@@ -223,6 +237,27 @@ static int32_t target_of(making *m, const effect *e)
     return part_of(m, e->object);
 }
 
+static bool is_module(PyObject *o)
+{
+    return PyType_IsSubtype(Py_TYPE(o), (PyTypeObject *)capture_the_words()->module);
+}
+
+/* What is written must not be the object that another path leads to, unless it was that at the capture. */
+static bool guard_others(making *m, PyObject *written)
+{
+    capture *c = m->c;
+    const record *w = capture_record(c, written);
+    int32_t source = w && !w->cell ? w->source : NO_SOURCE;
+    for (size_t i = 0; source != NO_SOURCE && i < c->record.count; i++) {
+        const record *r = &c->record.item[i];
+        bool alike = r->outside && !r->cell && r->source != NO_SOURCE && r->object != written && Py_TYPE(r->object) == Py_TYPE(written);
+        if (alike && !(is_module(written) && is_module(r->object)) && !capture_is_fixed(written) &&
+            !tp_guard_add(c->sources, GUARD_OTHER, source, NULL, r->source))
+            return false;
+    }
+    return true;
+}
+
 static bool add_replays(making *m)
 {
     for (size_t i = 0; i < m->c->effect.count; i++) {
@@ -230,7 +265,7 @@ static bool add_replays(making *m)
         replay p = { .kind = e->kind, .object = -1, .value = -1, .name = e->name };
         const record *r = capture_record(m->c, e->object);
         PyObject *value = e->kind == EFFECT_CONTAINER ? r->shadow : e->value;
-        if ((p.object = target_of(m, e)) < 0 || (value && (p.value = part_of(m, value)) < 0))
+        if (!guard_others(m, e->object) || (p.object = target_of(m, e)) < 0 || (value && (p.value = part_of(m, value)) < 0))
             return false;
         if (!tp_array_push(&m->r->replay, p)) {
             face_raise();

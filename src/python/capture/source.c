@@ -120,6 +120,7 @@ static PyObject *follow(const path *p, PyObject *base, const call_state *call)
     case SOURCE_ARGUMENT: return Py_XNewRef(call->argument[p->number]);
     case SOURCE_CELL: return closure_item(call->closure, p->number);
     case SOURCE_GLOBAL: return Py_XNewRef(PyDict_GetItemWithError(call->globals, p->key));
+    case SOURCE_GLOBALS: return Py_NewRef(call->globals);
     case SOURCE_HELD: return Py_NewRef(p->key);
     case SOURCE_ATTRIBUTE: return plain_attribute(base, p->key);
     case SOURCE_ITEM: return item_of(base, p->key);
@@ -131,7 +132,8 @@ static PyObject *follow(const path *p, PyObject *base, const call_state *call)
     case SOURCE_KEYWORD_DEFAULT:
         part = PyFunction_Check(base) ? PyFunction_GET_KW_DEFAULTS(base) : NULL;
         return part ? Py_XNewRef(PyDict_GetItemWithError(part, p->key)) : NULL;
-    case SOURCE_METHOD_SELF: return PyMethod_Check(base) ? Py_NewRef(PyMethod_GET_SELF(base)) : NULL;
+    case SOURCE_METHOD_SELF:
+        return PyMethod_Check(base) ? Py_NewRef(PyMethod_GET_SELF(base)) : PyCFunction_Check(base) ? Py_XNewRef(PyCFunction_GET_SELF(base)) : NULL;
     case SOURCE_METHOD_FUNCTION: return PyMethod_Check(base) ? Py_NewRef(PyMethod_GET_FUNCTION(base)) : NULL;
     }
     return NULL;
@@ -165,6 +167,17 @@ static PyObject *held_text(PyObject *o)
     return name ? PyUnicode_FromFormat("__import_%S", name) : PyUnicode_FromFormat("<%s object>", Py_TYPE(o)->tp_name);
 }
 
+/* An item of an object's __dict__ reads as its attribute. */
+static PyObject *item_text(const tp_sources *s, const path *p, PyObject *base)
+{
+    const path *of = &s->path.item[p->base];
+    bool own = of->kind == SOURCE_ATTRIBUTE && PyUnicode_CompareWithASCIIString(of->key, "__dict__") == 0 && is_identifier(p->key);
+    PyObject *owner = own ? tp_source_text(s, of->base) : NULL;
+    PyObject *text = owner ? PyUnicode_FromFormat("%U.%U", owner, p->key) : own ? NULL : PyUnicode_FromFormat("%U[%R]", base, p->key);
+    Py_XDECREF(owner);
+    return text;
+}
+
 PyObject *tp_source_text(const tp_sources *s, int32_t at)
 {
     const path *p = &s->path.item[at];
@@ -175,9 +188,10 @@ PyObject *tp_source_text(const tp_sources *s, int32_t at)
     case SOURCE_ARGUMENT:
     case SOURCE_CELL: text = PyUnicode_FromFormat("L[%R]", p->key); break;
     case SOURCE_GLOBAL: text = PyUnicode_FromFormat("G[%R]", p->key); break;
+    case SOURCE_GLOBALS: text = PyUnicode_FromString("G"); break;
     case SOURCE_HELD: text = held_text(p->key); break;
     case SOURCE_ATTRIBUTE: text = PyUnicode_FromFormat(is_identifier(p->key) ? "%U.%U" : "getattr(%U, %R)", base, p->key); break;
-    case SOURCE_ITEM: text = PyUnicode_FromFormat("%U[%R]", base, p->key); break;
+    case SOURCE_ITEM: text = item_text(s, p, base); break;
     case SOURCE_TYPE: text = PyUnicode_FromFormat("type(%U)", base); break;
     case SOURCE_CLOSURE: text = PyUnicode_FromFormat("%U.__closure__[%d].cell_contents", base, (int)p->number); break;
     case SOURCE_DEFAULT: text = PyUnicode_FromFormat("%U.__defaults__[%d]", base, (int)p->number); break;

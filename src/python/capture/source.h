@@ -18,6 +18,7 @@ typedef enum source_kind {
     SOURCE_ARGUMENT,        /* number: slot of the frame; key: its name */
     SOURCE_CELL,            /* number: cell of the function's closure; key: its name */
     SOURCE_GLOBAL,          /* key: name in the function's globals */
+    SOURCE_GLOBALS,         /* that dict itself */
     SOURCE_HELD,            /* key: the object itself, which the entry keeps */
     SOURCE_ATTRIBUTE,       /* base, key: name, in the instance or else its class, descriptors not bound */
     SOURCE_ITEM,            /* base, key: of a list, tuple or dict */
@@ -25,7 +26,7 @@ typedef enum source_kind {
     SOURCE_CLOSURE,         /* base: a function; number: contents of that cell */
     SOURCE_DEFAULT,         /* base: a function; number: of its defaults */
     SOURCE_KEYWORD_DEFAULT, /* base: a function; key: name */
-    SOURCE_METHOD_SELF,     /* base: a bound method */
+    SOURCE_METHOD_SELF,     /* base: a bound method, of Python or of C */
     SOURCE_METHOD_FUNCTION,
 } source_kind;
 
@@ -39,7 +40,7 @@ typedef struct path {
 } path;
 
 typedef enum guard_kind {
-    GUARD_ID,               /* it is this object; number: its address */
+    GUARD_ID,               /* it is this object, of the class it had (seen[0]); number: its address */
     GUARD_TYPE,             /* its class is this object; number: its address */
     GUARD_EQUAL,            /* a constant: same class, same value */
     GUARD_TENSOR,           /* class, type, device, sizes, strides, requires_grad */
@@ -48,6 +49,9 @@ typedef enum guard_kind {
     GUARD_HAS,              /* a dict has (number 1) or lacks (0) the key `object` */
     GUARD_LACKS,            /* an instance has no attribute `object` of its own */
     GUARD_SAME,             /* it is what source `number` gives */
+    GUARD_OTHER,            /* it is not */
+    GUARD_CODE,             /* a function: its code is `object`, it has `number` defaults */
+    GUARD_BUILTIN,          /* a dict of globals: it lacks, and the builtins have, object = (name, value, builtins) */
     GUARD_NO_HOOKS,         /* a module: no hook of any kind, its own or for all */
     GUARD_ANSWER,           /* a function that reads a setting: object is (arguments, what it answers) */
 } guard_kind;
@@ -67,6 +71,7 @@ typedef struct guard {
     int32_t   source;
     int64_t   number;
     PyObject *object;       /* counted, may be NULL */
+    uint64_t  seen[2];      /* versions of the dicts in which it held last */
     tensor_facts *facts;    /* owned, may be NULL */
 } guard;
 

@@ -11,16 +11,6 @@
 #include "python/capture/capture.h"
 #include "trace/fake.h"
 
-/* Objects of C whose methods and arithmetic read a context of the thread that no guard knows. */
-bool capture_reads_context(PyTypeObject *type)
-{
-    static const char *const names[] = { "decimal.Decimal", "decimal.Context", "_thread._local" };
-    for (size_t i = 0; i < TP_COUNT(names); i++)
-        if (!strcmp(type->tp_name, names[i]))
-            return true;
-    return type == &PyContextVar_Type || type == &PyContext_Type;
-}
-
 int capture_is_listed(PyObject *list, PyObject *callable)
 {
     int yes = PySet_Contains(list, callable);
@@ -125,8 +115,12 @@ PyObject *capture_call_extension(capture *c, PyObject *function, PyObject *args,
         return capture_call_function(c, function, args, kwargs);
     if (acting)
         return capture_call_acting(c, function, args, kwargs);
-    if (function == w->function_apply && !c->runs_code)
-        return capture_call_function(c, function, args, kwargs);
+    if (function == w->function_apply && !c->runs_code) {
+        c->takes_objects = true;        /* the class and its context */
+        PyObject *result = capture_call_function(c, function, args, kwargs);
+        c->takes_objects = false;
+        return result;
+    }
     int tree = capture_is_listed(w->trees, function);
     if (tree)
         return tree < 0 ? NULL : call_tree(c, function, args, kwargs);

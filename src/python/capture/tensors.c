@@ -7,15 +7,14 @@
 #include "base/alloc.h"
 #include "python/capture/capture.h"
 
-/* Methods that look at data, or act on what is no data: hooks, memory, history. */
+/* Methods that look at data. */
 static const char *const data_names[] = { "item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__", "__complex__",
-                                          "backward", "register_hook", "requires_grad_", "detach_", "data_ptr", "untyped_storage", "storage",
-                                          "equal", "allclose", "is_nonzero", "nonzero", "unique", "masked_select", "set_", "resize_",
-                                          "unique_consecutive", "register_post_accumulate_grad_hook", "retain_grad", "share_memory_", "pin_memory",
-                                          "apply_", "map_", "map2_", "__array__", "__dlpack__", "__reduce_ex__", "__setstate__", "_typed_storage" };
+                                          "backward", "register_hook", "requires_grad_", "data_ptr", "untyped_storage", "storage",
+                                          "equal", "allclose", "is_nonzero", "nonzero", "unique", "unique_consecutive", "masked_select", "set_",
+                                          "resize_" };
 
 /* What a tensor from outside has and its stand-in has not: a history, a base, writes made to it before. */
-static const char *const own_names[] = { "_version", "is_leaf", "_is_view", "is_inference", "retains_grad", "output_nr", "_cdata", "is_shared", "is_pinned" };
+static const char *const own_names[] = { "_version", "is_leaf", "_is_view", "is_inference", "retains_grad", "output_nr", "_cdata" };
 
 static bool asks_itself(capture *c, const char *name, PyObject *tensor)
 {
@@ -26,12 +25,55 @@ static bool asks_itself(capture *c, const char *name, PyObject *tensor)
     return false;
 }
 
-static bool reads_data(const char *name)
+/* Methods that change what a tensor is, has or belongs to, beside its values. */
+static const char *const state_names[] = { "detach_", "retain_grad", "register_post_accumulate_grad_hook", "share_memory_", "pin_memory", "apply_",
+                                           "map_", "map2_", "resize_as_", "rename_", "is_set_to", "is_shared", "is_pinned", "__setattr__",
+                                           "__delattr__", "__setstate__", "__reduce__", "__reduce_ex__", "__deepcopy__", "__dlpack__",
+                                           "__array__", "__dir__", "__init__", "_typed_storage", "as_subclass" };
+
+static bool is_among(const char *name, const char *const *names, size_t count)
 {
-    for (size_t i = 0; i < TP_COUNT(data_names); i++)
-        if (!strcmp(name, data_names[i]))
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(name, names[i]))
             return true;
     return false;
+}
+
+/* ---- literals ---- */
+
+/* What a graph's code can spell: no object is written into it by its repr. */
+static bool is_literal(PyObject *o)
+{
+    PyTypeObject *t = Py_TYPE(o);
+    return o == Py_None || o == Py_Ellipsis || PyLong_CheckExact(o) || PyBool_Check(o) || PyFloat_CheckExact(o) || PyComplex_CheckExact(o) ||
+           PyUnicode_CheckExact(o) || PyBytes_CheckExact(o) || PyRange_Check(o) || t == face.dtype || t == face.device || t == face.layout ||
+           t == face.format || face_is_tensor(o);
+}
+
+static bool are_literals(PyObject *o, int depth)
+{
+    if (is_literal(o))
+        return true;
+    if (depth > 50)
+        return capture_unsupported("an argument of an operation that is nested too deeply");
+    if (PyTuple_Check(o) || PyList_Check(o)) {
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); i++)
+            if (!are_literals(PySequence_Fast_GET_ITEM(o, i), depth + 1))
+                return false;
+        return true;
+    }
+    if (PyDict_CheckExact(o)) {
+        Py_ssize_t at = 0;
+        PyObject *key, *value;
+        while (PyDict_Next(o, &at, &key, &value))
+            if (!are_literals(key, depth + 1) || !are_literals(value, depth + 1))
+                return false;
+        return true;
+    }
+    const PySliceObject *s = (PySliceObject *)o;
+    if (PySlice_Check(o))
+        return are_literals(s->start, depth + 1) && are_literals(s->stop, depth + 1) && are_literals(s->step, depth + 1);
+    return capture_unsupported("an argument of an operation that is a %s: a graph has no way to spell it", Py_TYPE(o)->tp_name);
 }
 
 /* ---- arguments ---- */
@@ -101,6 +143,8 @@ static bool to_value_inside(capture *c, PyObject *o, tp_value *out)
         return to_slice(c, o, out);
     if (PyObject_TypeCheck(o, face.generator))
         return capture_unsupported("a torch.Generator as an argument of an operation");
+    if (!c->takes_objects && !are_literals(o, 0))
+        return false;
     return fx_to_value(c->graph, o, out);
 }
 
@@ -206,8 +250,9 @@ PyObject *capture_call_function(capture *c, PyObject *callable, PyObject *args, 
     PyObject *own = kwargs && PyDict_GET_SIZE(kwargs) ? kwargs : NULL, *inside = all_inside(c, args, &own);
     if (!inside)
         return NULL;
-    bool grad = tp_self.grad_mode;
-    PyObject *result = PyObject_Call(callable, inside, own);
+    bool grad = tp_self.grad_mode, op = Py_IS_TYPE(callable, face.op_function) || Py_IS_TYPE(callable, face.overload);
+    op |= PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) && Py_IS_TYPE(PyCFunction_GET_SELF(callable), face.op_function);
+    PyObject *result = op && !(are_literals(inside, 0) && (!own || are_literals(own, 0))) ? NULL : PyObject_Call(callable, inside, own);
     tp_target target;
     bool ok = result;
     bool acts = grad != tp_self.grad_mode || callable == capture_the_words()->setitem;
@@ -250,10 +295,18 @@ PyObject *capture_two(capture *c, PyObject *function, PyObject *a, PyObject *b)
     return result;
 }
 
+/* What may be known of a tensor without its values. */
+static bool is_answer(PyObject *o)
+{
+    return capture_is_constant(o) ? o != Py_None : PyTuple_Check(o) || PyList_Check(o) || PyType_Check(o);
+}
+
 PyObject *capture_call_method(capture *c, const char *name, PyObject *args, PyObject *kwargs)
 {
-    if (reads_data(name))
+    if (is_among(name, data_names, TP_COUNT(data_names)))
         return capture_unsupported("Tensor.%s: the capture has no data", name);
+    if (is_among(name, state_names, TP_COUNT(state_names)))
+        return capture_unsupported("Tensor.%s: the capture has stand-ins for tensors", name);
     if (asks_itself(c, name, PyTuple_GET_ITEM(args, 0)))
         return capture_unsupported("Tensor.%s of a tensor from outside", name);
     PyObject *own = kwargs && PyDict_GET_SIZE(kwargs) ? kwargs : NULL, *inside = all_inside(c, args, &own), *result = NULL;
@@ -261,12 +314,12 @@ PyObject *capture_call_method(capture *c, const char *name, PyObject *args, PyOb
         return NULL;
     PyObject *method = PyObject_GetAttrString(PyTuple_GET_ITEM(inside, 0), name);
     PyObject *rest = method ? PyTuple_GetSlice(inside, 1, PyTuple_GET_SIZE(inside)) : NULL;
-    if (rest)
+    if (rest && are_literals(rest, 0) && (!own || are_literals(own, 0)))
         result = PyObject_Call(method, rest, own);
     if (result && capture_has_tensor(result) &&
         !add_node(c, TP_CALL_METHOD, tp_target_name(name), inside, own, result, writes(inside, own, result)))
         Py_CLEAR(result);
-    else if (result && (PyIter_Check(result) || result == Py_None)) {
+    else if (result && !capture_has_tensor(result) && !is_answer(result)) {
         Py_CLEAR(result);
         capture_unsupported("Tensor.%s", name);
     }
@@ -323,6 +376,31 @@ PyObject *capture_real_tensor(capture *c, PyObject *o)
     return o;
 }
 
+/* What the program stored in a tensor: a stand-in has none of it. */
+static PyObject *own_attribute(capture *c, PyObject *tensor, PyObject *name)
+{
+    PyObject *real = NULL, *value = NULL;
+    int32_t source = NO_SOURCE;
+    for (size_t i = 0; i < c->record.count && !real; i++) {
+        const record *r = &c->record.item[i];
+        if (r->outside && face_is_tensor(r->object) && (r->object == tensor || r->shadow == tensor)) {
+            real = r->object;
+            source = r->source;
+        }
+    }
+    PyObject *own = real && source != NO_SOURCE ? PyObject_GenericGetDict(real, NULL) : NULL;
+    if (own && (value = Py_XNewRef(PyDict_GetItemWithError(own, name)))) {
+        PyObject *inside = capture_wrap(c, value, tp_source_in(c->sources, SOURCE_ATTRIBUTE, source, 0, name));
+        Py_SETREF(value, inside);
+    } else if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        if (!real || source == NO_SOURCE || tp_guard_add(c->sources, GUARD_LACKS, source, name, 0))
+            PyErr_Format(PyExc_AttributeError, "'%.100s' object has no attribute '%U'", Py_TYPE(tensor)->tp_name, name);
+    }
+    Py_XDECREF(own);
+    return value;
+}
+
 PyObject *capture_tensor_attribute(capture *c, PyObject *tensor, PyObject *name)
 {
     const char *text = PyUnicode_AsUTF8(name);
@@ -334,6 +412,8 @@ PyObject *capture_tensor_attribute(capture *c, PyObject *tensor, PyObject *name)
         return capture_unsupported("Tensor.%s of a tensor from outside", text);
     if (!strcmp(text, "__class__"))
         return Py_NewRef((PyObject *)Py_TYPE(capture_real_tensor(c, tensor)));
+    if (!_PyType_Lookup(Py_TYPE(capture_real_tensor(c, tensor)), name))
+        return own_attribute(c, tensor, name);
     PyObject *value = PyObject_GetAttr(tensor, name);
     const record *r = capture_record(c, tensor);
     if (!value && r && r->source != NO_SOURCE && PyErr_ExceptionMatches(PyExc_AttributeError)) {

@@ -58,6 +58,7 @@ void capture_fini(capture *c)
         if (c->decoded.used[i])
             tp_code_free((tp_code *)(uintptr_t)c->decoded.slot[i].value);
     tp_map_fini(&c->at);
+    tp_map_fini(&c->builtins);
     tp_map_fini(&c->decoded);
     tp_array_fini(&c->record);
     tp_array_fini(&c->effect);
@@ -127,12 +128,17 @@ bool capture_has_tensor(PyObject *o)
 }
 
 /* What the package's own code reads is the package: no program changes it under a capture. */
+bool capture_is_package(const char *name)
+{
+    size_t length = strlen(face.package);
+    return strncmp(name, face.package, length) == 0 && (name[length] == 0 || name[length] == '.');
+}
+
 bool capture_trusts(PyObject *globals)
 {
     PyObject *name = PyDict_GetItemString(globals, "__name__");
     const char *text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
-    size_t length = strlen(face.package);
-    return text && strncmp(text, face.package, length) == 0 && (text[length] == 0 || text[length] == '.');
+    return text && capture_is_package(text);
 }
 
 /* ---- attributes of the graph ---- */
@@ -188,18 +194,38 @@ PyObject *capture_attribute_name(capture *c, PyObject *o, int32_t source)
 }
 
 /* ---- the gate ---- */
-static bool is_constant(PyObject *o)
+static bool is_plain_bound(PyObject *o)
+{
+    return o == Py_None || PyLong_CheckExact(o) || PyBool_Check(o);
+}
+
+bool capture_is_constant(PyObject *o)
 {
     PyTypeObject *t = Py_TYPE(o);
+    if (t == &PySlice_Type) {
+        const PySliceObject *s = (PySliceObject *)o;
+        return is_plain_bound(s->start) && is_plain_bound(s->stop) && is_plain_bound(s->step);
+    }
     return o == Py_None || o == Py_Ellipsis || o == Py_NotImplemented || t == &PyBool_Type || t == &PyLong_Type || t == &PyFloat_Type ||
-           t == &PyUnicode_Type || t == &PyBytes_Type || t == &PyComplex_Type || t == &PyRange_Type || t == &PySlice_Type || t == face.dtype ||
+           t == &PyUnicode_Type || t == &PyBytes_Type || t == &PyComplex_Type || t == &PyRange_Type || t == face.dtype ||
            t == face.device || t == face.layout || t == face.format;
 }
 
-/* Things that are what they are: compared by identity. */
-static bool is_fixed(PyObject *o)
+static bool is_frozen(PyObject *set)
 {
-    return PyFunction_Check(o) || PyCFunction_Check(o) || PyType_Check(o) || PyModule_Check(o) || Py_IS_TYPE(o, face.op_function) ||
+    PyObject *item;
+    Py_ssize_t at = 0;
+    Py_hash_t hash;
+    bool yes = PyFrozenSet_CheckExact(set);
+    while (yes && _PySet_NextEntry(set, &at, &item, &hash))
+        yes = capture_is_constant(item);
+    return yes;
+}
+
+/* Things that are what they are: compared by identity. */
+bool capture_is_fixed(PyObject *o)
+{
+    return is_frozen(o) || PyFunction_Check(o) || PyCFunction_Check(o) || PyType_Check(o) || PyModule_Check(o) || Py_IS_TYPE(o, face.op_function) ||
            Py_IS_TYPE(o, face.overload) || Py_IS_TYPE(o, &PyMethodDescr_Type) || Py_IS_TYPE(o, &PyWrapperDescr_Type) ||
            PyObject_IsInstance(o, face.overload_class) == 1;
 }
@@ -293,7 +319,7 @@ PyObject *capture_wrap(capture *c, PyObject *o, int32_t source)
 {
     if (source < 0)
         return NULL;
-    if (is_constant(o))
+    if (capture_is_constant(o) || capture_is_numpy_number(o))
         return tp_guard_add(c->sources, GUARD_EQUAL, source, o, 0) ? Py_NewRef(o) : NULL;
     record *r = capture_record(c, o);
     if (r)
@@ -302,13 +328,11 @@ PyObject *capture_wrap(capture *c, PyObject *o, int32_t source)
         return wrap_tensor(c, o, source);
     if (PyMethod_Check(o))
         return wrap_method(c, o, source);
-    bool by_identity = is_fixed(o) || PyObject_IsInstance(o, capture_the_words()->module) == 1;
-    if (PyErr_Occurred())
-        return NULL;
-    if (by_identity)
+    bool module = PyType_IsSubtype(Py_TYPE(o), (PyTypeObject *)capture_the_words()->module);
+    if (module || capture_is_fixed(o) || capture_is_enum(Py_TYPE(o)))
         return tp_guard_add(c->sources, GUARD_ID, source, o, 0) ? noted(c, o, source) : NULL;
-    if (capture_reads_context(Py_TYPE(o)) && !PyContextVar_CheckExact(o))
-        return capture_unsupported("a %s from outside: what it does depends on a context of the thread", Py_TYPE(o)->tp_name);
+    if (Py_IS_TYPE(o, &_PyMethodWrapper_Type))
+        return capture_unsupported("a method of C code from outside, %R", o);
     if (PyIter_Check(o))
         return capture_unsupported("an iterator from outside, %s", Py_TYPE(o)->tp_name);
     return tp_guard_add(c->sources, GUARD_TYPE, source, (PyObject *)Py_TYPE(o), 0) ? noted(c, o, source) : NULL;
@@ -377,12 +401,31 @@ static PyObject *shadow_tuple(capture *c, PyObject *o, int32_t source)
     return made;
 }
 
+/* As C code stores them, whatever a class of the program's makes of it. */
+static PyObject *keys_of(PyObject *dict)
+{
+    PyObject *keys = PyTuple_New(PyDict_GET_SIZE(dict)), *key, *value;
+    Py_ssize_t at = 0, i = 0;
+    while (keys && PyDict_Next(dict, &at, &key, &value))
+        PyTuple_SET_ITEM(keys, i++, Py_NewRef(key));
+    return keys;
+}
+
+/* Of a class derived from dict the shadow is a plain one, for those who look at keys and items only. */
 static PyObject *shadow_dict(capture *c, PyObject *o, int32_t source)
 {
-    PyObject *keys = PySequence_Tuple(o), *made = PyDict_CheckExact(o) ? PyDict_New() : PyObject_CallNoArgs((PyObject *)Py_TYPE(o));
+    bool ordered = capture_is_modelled(o) && !PyDict_CheckExact(o);
+    PyObject *keys = ordered ? PySequence_Tuple(o) : keys_of(o), *made = ordered ? PyObject_CallNoArgs((PyObject *)Py_TYPE(o)) : PyDict_New();
     bool ok = keys && made && tp_guard_add(c->sources, GUARD_KEYS, source, keys, 0);
     for (Py_ssize_t i = 0; ok && i < PyTuple_GET_SIZE(keys); i++) {
         PyObject *key = PyTuple_GET_ITEM(keys, i), *value = Py_XNewRef(PyDict_GetItemWithError(o, key));
+        if (capture_has_tensor(key) || !capture_sees(c, key, CAPTURE_SEES_KEYS)) {
+            if (!PyErr_Occurred())
+                capture_unsupported("a dict from outside with a tensor as a key");
+            Py_XDECREF(value);
+            ok = false;
+            break;
+        }
         PyObject *inside = value ? capture_wrap(c, value, tp_source_in(c->sources, SOURCE_ITEM, source, 0, key)) : NULL;
         if (!value && !PyErr_Occurred())
             capture_unsupported("a dict that changed while it was read");
@@ -396,13 +439,25 @@ static PyObject *shadow_dict(capture *c, PyObject *o, int32_t source)
     return made;
 }
 
+static bool is_instance_dict(const capture *c, const record *r)
+{
+    PyObject *name = c->sources->path.item[r->source].key;
+    return PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "__dict__") == 0;
+}
+
 PyObject *capture_shadow(capture *c, PyObject *o, bool write)
 {
     record *r = capture_record(c, o);
-    bool container = PyTuple_Check(o) || PyList_Check(o) || PyDict_Check(o) || PyAnySet_Check(o);
+    bool container = PyTuple_Check(o) || PyList_Check(o) || PyDict_Check(o) || PySet_Check(o);
+    if (r && r->outside && write && !PyList_Check(o) && !PyDict_CheckExact(o))
+        return capture_unsupported("a change of an object from outside, a %s", Py_TYPE(o)->tp_name);
     if (!r || !r->outside || !container || r->source == NO_SOURCE)
         return Py_NewRef(o);
+    if (write && c->sources->path.item[r->source].kind == SOURCE_ATTRIBUTE && is_instance_dict(c, r))
+        return capture_unsupported("a change of an object's __dict__");
     if (!r->shadow) {
+        if (PyTuple_Check(o) && !capture_is_modelled(o))
+            return capture_unsupported("a tuple from outside of a class of its own, %s", Py_TYPE(o)->tp_name);
         PyObject *made = PyTuple_Check(o)  ? shadow_tuple(c, o, r->source)
                          : PyList_Check(o) ? shadow_items(c, o, r->source)
                          : PyDict_Check(o) ? shadow_dict(c, o, r->source)
@@ -426,12 +481,37 @@ PyObject *capture_shadow(capture *c, PyObject *o, bool write)
     return Py_NewRef(r->shadow);
 }
 
+/* A named tuple or an OrderedDict of things that are inside. */
+static PyObject *rebuilt(capture *c, PyObject *taken)
+{
+    PyObject *items = PyTuple_Check(taken) ? PySequence_Tuple(taken) : PyDict_Copy(taken), *made = NULL;
+    PyObject *plain = items && PyTuple_Check(taken) && !PyTuple_CheckExact(items) ? PyList_AsTuple(items) : Py_XNewRef(items);
+    PyObject *inside = plain ? capture_inside(c, plain) : NULL;
+    if (inside == plain && inside)
+        made = Py_NewRef(taken);
+    else if (inside && PyObject_HasAttrString(taken, "_make"))
+        made = PyObject_CallMethod((PyObject *)Py_TYPE(taken), "_make", "(O)", inside);
+    else if (inside)
+        made = PyObject_CallOneArg((PyObject *)Py_TYPE(taken), inside);
+    Py_XDECREF(items);
+    Py_XDECREF(plain);
+    Py_XDECREF(inside);
+    Py_DECREF(taken);
+    return made;
+}
+
 /* A copy only where something inside must be another object. */
 static PyObject *inside_of(capture *c, PyObject *o)
 {
+    if (PyDict_Check(o) && capture_is_outside(c, o) && !capture_is_modelled(o))
+        return capture_unsupported("an object from outside that has no model, a %s", Py_TYPE(o)->tp_name);
     PyObject *base = capture_shadow(c, o, false);
     if (!base)
         return NULL;
+    if (PyTuple_Check(base) && !PyTuple_CheckExact(base) && capture_is_named_tuple(Py_TYPE(base)))
+        return rebuilt(c, base);
+    if (PyODict_CheckExact(base) && base != o)
+        return rebuilt(c, base);
     if (!(PyTuple_CheckExact(base) || PyList_CheckExact(base) || PyDict_CheckExact(base)))
         return base;
     PyObject *copy = PyTuple_CheckExact(base) ? PyTuple_New(PyTuple_GET_SIZE(base)) : NULL;
