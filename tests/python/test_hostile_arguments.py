@@ -132,6 +132,7 @@ REFUSED = {
     "pieces": [lambda: torch.tensor_split(T(3), 2**62), lambda: torch.tensor_split(T(3), 2**33), lambda: T(1).expand(2**40).unbind(),
                lambda: torch.combinations(T(4), 2**63 - 1, True), lambda: torch.combinations(T(4), 2**32 + 1)],
     "masks": [lambda: torch.ops.aten._unsafe_masked_index_put_accumulate(T(3), T(3) > 0, [torch.tensor([0])] * 5, T(3))],
+    "dims": [lambda: T(3, 4).t()[torch.zeros((1,) * 64, dtype=torch.int64)]],
     "_trilinear": [lambda: torch._trilinear(T(2, 3), T(2, 5), T(2, 4), [2, 3], [2, 3, 2, 3], [1, 2], [0])],
     "ctc": [lambda: torch.ops.aten._ctc_loss_backward(T(2), T(7, 2, 5).bfloat16(), torch.zeros(2, 3, dtype=torch.int64), [7, 6], [3, 2], T(2), T(2, 7, 7), 3),
             lambda: torch.ops.aten._ctc_loss_backward(T(2), T(7, 3, 5), torch.zeros(3, 3, dtype=torch.int64), [7, 6, 6], [3, 2, 2], T(3), T(3, 7, 7), 3)],
