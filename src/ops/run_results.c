@@ -357,11 +357,13 @@ bool tp_run_meta(const tp_op *op, const tp_value *arg, tp_value *result)
         return op->run(op, arg, result);
     if (op->variant == TP_OUT) {
         int first = op->arg_count - base->result_count;
-        if (!base->work->infer(base, arg, g))
+        if (!infer(base, arg, g))
             return false;
         for (int i = 0; i < base->result_count; i++)
-            if (!tp_check_out_device(op, g[i].device, arg[first + i].tensor) ||
-                !prepare_out(op, arg[first + i].tensor, (tp_dtype)g[i].dtype, g[i].ndim, g[i].size))
+            if (g[i].unknown || g[i].absent)
+                continue;
+            else if (!tp_check_out_device(op, g[i].device, arg[first + i].tensor) ||
+                     !prepare_out(op, arg[first + i].tensor, (tp_dtype)g[i].dtype, g[i].ndim, g[i].size))
                 return false;
         for (int i = 0; i < base->result_count; i++)
             result[i] = tp_of_tensor(tp_tensor_ref(arg[first + i].tensor));
