@@ -18,7 +18,7 @@ ORACLE_PY := $(CURDIR)/.venv-oracle/bin/python
 PYTEST := $(RUN) -m pytest -q -p no:cacheprovider
 
 .PHONY: all build setup demo docs test test-all test-c test-cc test-ops test-ops-share test-programs-share test-python bench bench-gemm check check-ops \
-        asan fuzz fuzz-programs fuzz-captures fuzz-sym fuzz-binding conformance format install clean
+        asan fuzz fuzz-ops fuzz-programs fuzz-captures fuzz-sym fuzz-binding conformance format install clean
 
 all: build
 
@@ -87,7 +87,7 @@ test-all:
 	$(MAKE) test-cc
 	$(MAKE) asan
 	$(MAKE) fuzz SECONDS_EACH=600
-	$(MAKE) fuzz-programs fuzz-captures
+	$(MAKE) fuzz-programs fuzz-captures fuzz-ops
 	$(MAKE) fuzz-sym CASES=20000
 	$(MAKE) fuzz-binding CALLS=600
 
@@ -129,6 +129,13 @@ fuzz-programs: build .venv-oracle/ready
 
 fuzz-captures: build
 	$(RUN) -m taper tests/programs/grown/ways.py $(FIRST) $(PROGRAMS)
+
+# Every overload with hostile arguments, in children: no signal, nothing endless, no view beyond its memory. SEED: other calls;
+# `python tests/hostile/run.py 1 --seed … --one NUMBER` makes one of them again.
+CALLS ?= 100000
+SEED ?= 0
+fuzz-ops: build
+	$(RUN) tests/hostile/run.py $(CALLS) --first $(FIRST) --seed $(SEED) --jobs $(JOBS)
 
 # Random symbolic expressions: what Taper claims of them, refuted or not by Z3.
 CASES ?= 3000

@@ -35,12 +35,13 @@ static void plane(const work *w, int64_t p)
             int64_t y = i * w->stride[0] + t / w->kernel[1] * w->dilation[0] - w->padding[0];
             bool there = y >= 0 && y < w->size[0] && first < end;
             char *from = there ? image + (y * w->size[1] + x0 + first * w->stride[1]) * bytes : NULL;
+            int64_t step = end - first > 1 ? w->stride[1] * bytes : 0;
             if (!w->add)
                 memset(row, 0, (size_t)(w->made[1] * bytes));
             if (there && w->add)
-                w->add(end - first, from, w->stride[1] * bytes, row + first * bytes, bytes);
+                w->add(end - first, from, step, row + first * bytes, bytes);
             else if (there)
-                tp_move_elements(w->bytes, end - first, row + first * bytes, bytes, from, w->stride[1] * bytes);
+                tp_move_elements(w->bytes, end - first, row + first * bytes, bytes, from, step);
         }
     }
 }

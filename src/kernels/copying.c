@@ -29,14 +29,23 @@ TP_HOOK_K(tp_k_resize_)
     int n = tp_as_ints(arg[1], size, TP_MAX_DIMS, 0);
     size_t before = arg[0].tensor->storage->bytes;
     (void)out;
+    int rank = arg[2].tag == TP_NONE ? n : arg[2].i == TP_FORMAT_CHANNELS_LAST ? 4 : arg[2].i == TP_FORMAT_CHANNELS_LAST_3D ? 5 : n;
+    if (n >= 0 && n != rank)
+        return tp_fail(TP_ERR_RUNTIME, "required rank %d tensor to use %s format", rank, rank == 4 ? "channels_last" : "channels_last_3d");
+    if (arg[2].tag != TP_NONE && arg[2].i == TP_FORMAT_PRESERVE)
+        return tp_fail(TP_ERR_RUNTIME, "Unsupported memory formatPreserve");
     if (n < 0 || !tp_tensor_resize(arg[0].tensor, n, size))
         return false;
     if (TP_UNLIKELY(tp_fills_uninitialized()) && !fill_new_part(arg[0].tensor, before))
         return false;
-    if (arg[2].tag == TP_NONE || arg[2].i == TP_FORMAT_PRESERVE)
+    if (arg[2].tag == TP_NONE)
         return true;
     int64_t stride[TP_MAX_DIMS];
     (arg[2].i == TP_FORMAT_CONTIGUOUS ? tp_strides_row_major : tp_strides_channels_last)(n, size, stride);
+    /* sizes that were its sizes before made no room for other strides */
+    size_t needed = arg[0].tensor->numel ? (size_t)(arg[0].tensor->offset + arg[0].tensor->numel) * tp_dtype_bytes((tp_dtype)arg[0].tensor->dtype) : 0;
+    if (needed > arg[0].tensor->storage->bytes && !tp_storage_resize(arg[0].tensor->storage, needed))
+        return false;
     return tp_tensor_set_geometry(arg[0].tensor, n, size, stride, arg[0].tensor->offset);
 }
 

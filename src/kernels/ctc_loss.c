@@ -193,9 +193,9 @@ TP_HOOK_K(tp_k_ctc_loss_backward)
         w.nll = tp_tensor_data(nll);
         w.alpha = tp_tensor_data(alpha);
         w.dx = tp_tensor_data(dx);
-        ok = alpha->numel == w.batch * w.time * w.states && nll->numel == w.batch && w.states >= 2 * w.ctc.longest + 1;
+        ok = alpha->numel == w.batch * w.time * w.states && nll->numel == w.batch && (g->numel == 1 || g->numel == w.batch) && w.states >= 2 * w.ctc.longest + 1;
         if (!ok)
-            tp_fail(TP_ERR_RUNTIME, "_ctc_loss_backward: sizes of neg_log_likelihood and log_alpha do not match log_probs");
+            tp_fail(TP_ERR_RUNTIME, "_ctc_loss_backward: sizes of grad, neg_log_likelihood and log_alpha do not match log_probs");
         ok = ok && tp_each_run(w.batch, 1 + 4096 / (w.time * w.states + 1), run_item, &w);
     }
     tp_ctc_fini(&w.ctc);

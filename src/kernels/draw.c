@@ -84,6 +84,8 @@ static double binomial_of(const sampler *w, double n, double p)
 {
     if (n <= 0 || p <= 0)
         return 0;
+    if (isnan(n) || isnan(p))
+        return NAN;
     if (p >= 1)
         return n;
     if (p > 0.5)

@@ -86,9 +86,10 @@ static double beta_right(const double *c, double u, double rest)
 
 static double dirichlet_gradient(double x, double a, double total)
 {
-    double b = total - a, c[5] = { a, b, x, 1 - x, digamma(a) - digamma(total) };
+    double b = total - a;
     if (!(x > 0 && x < 1 && a > 0 && b > 0))
         return x == 1 || x == 0 ? 0 : NAN;
+    double c[5] = { a, b, x, 1 - x, digamma(a) - digamma(total) };
     return integrate(x < a / total ? beta_left : beta_right, c) / (1 - x);
 }
 

@@ -240,7 +240,8 @@ TP_HOOK_K(tp_k_embedding_bag_backward)
         w->from = tp_tensor_data(from);
         w->scale = scale ? tp_tensor_data(scale) : NULL;
         w->to = tp_tensor_data(to);
-        memset(w->to, 0, (size_t)(to->numel * w->row.bytes));
+        if (to->numel)
+            memset(w->to, 0, (size_t)(to->numel * w->row.bytes));
         ok = check_spread(&s) && (!tp_as_bool(arg[6]) || (s.uses = uses = uses_of(w)));
         if (ok)
             tp_pool_run(tp_chunks_of(w->width, w->count + w->bags), spread_chunk, &s);

@@ -137,14 +137,19 @@ TP_HOOK_K(tp_k_scalar_tensor)
     return true;
 }
 
+__extension__ typedef __int128 wide;
+
 /* The coordinates of a triangle, row by row: row numbers first, then column numbers. */
 static bool triangle_indices(const tp_value *arg, tp_tensor *out, bool lower)
 {
     int64_t rows = tp_as_int(arg[0]), columns = tp_as_int(arg[1]), offset = tp_as_int(arg[2]), n = out->size[1], k = 0;
     tp_tensor *to = tp_dense_out(out, TP_i64);
     int64_t *at = to ? tp_tensor_data(to) : NULL;
-    for (int64_t i = 0; to && i < rows; i++) {
-        int64_t first = lower ? 0 : i + offset > 0 ? i + offset : 0, last = lower && i + offset + 1 < columns ? i + offset + 1 : columns;
+    int64_t begin = lower && offset < 0 ? offset == INT64_MIN ? rows : -offset : 0;      /* the rows before and behind have no place */
+    for (int64_t i = begin; to && k < n && i < rows; i++) {
+        wide edge = (wide)i + offset;
+        int64_t first = lower || edge < 0 ? 0 : edge > columns ? columns : (int64_t)edge;
+        int64_t last = lower && edge + 1 < columns ? (int64_t)(edge + 1) : columns;
         for (int64_t j = first; j < last; j++, k++) {
             at[k] = i;
             at[n + k] = j;

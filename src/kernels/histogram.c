@@ -279,7 +279,7 @@ TP_HOOK_D(tp_k_histogramdd_bin_edges)
     for (int d = 0; ok && d < dims; d++) {
         int64_t n = bins[d] + 1;
         tp_tensor *edges = tp_tensor_new((tp_dtype)self->dtype, 1, &n), *wide = edges ? tp_dense_out(edges, TP_f64) : NULL;
-        if (wide)
+        if (wide && n > 0)
             memcpy(tp_tensor_data(wide), h.axis[d].edge, (size_t)n * sizeof(double));
         ok = tp_dense_done(wide, edges, wide != NULL);
         list->item[d] = tp_of_tensor(edges);

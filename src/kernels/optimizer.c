@@ -135,12 +135,13 @@ static bool number_in(tp_value v, double without, double *out)
     return wide != NULL;
 }
 
-static bool same_lengths(const tp_value *arg, int lists)
+/* Has each list a tensor for every parameter? `wanted`: of those that may be empty, it must be whole. */
+static bool same_lengths(const tp_value *arg, int count, const char *const *name, uint32_t wanted)
 {
-    for (int i = 1; i < lists; i++)
-        if (tp_length(arg[i]) && tp_length(arg[i]) != tp_length(arg[0]))
-            return tp_fail(TP_ERR_RUNTIME, "Tensor lists must have the same number of tensors, got %u and %u", tp_length(arg[0]),
-                           tp_length(arg[i]));
+    for (int i = 1; i < count; i++)
+        if (tp_length(arg[i]) != tp_length(arg[0]) && (wanted >> i & 1 || tp_length(arg[i])))
+            return tp_fail(TP_ERR_RUNTIME, "Expected %s.size() == n_tensors to be true, but got false.  (Could this error message be improved?  "
+                           "If so, please report an enhancement request to PyTorch.)", name[i]);
     return true;
 }
 
@@ -162,6 +163,8 @@ static bool check_member(tp_tensor *const role[ROLES])
             return tp_fail(TP_ERR_RUNTIME, "Tensors of the same index must have the same number of elements");
         if (role[r] && !tp_dtype_is_float((tp_dtype)role[r]->dtype))
             return tp_fail(TP_ERR_UNIMPLEMENTED, "a fused optimizer step for '%s'", tp_dtypes[role[r]->dtype].title);
+        if (role[r] && role[r]->device.type != TP_CPU)
+            return tp_fail(TP_ERR_UNIMPLEMENTED, "a fused optimizer step on a tensor without memory");
     }
     return true;
 }
@@ -202,10 +205,9 @@ static bool adam(const tp_value *arg, bool decoupled)
                    .eps = tp_as_double(arg[10]), .amsgrad = tp_as_bool(arg[11]), .maximize = tp_as_bool(arg[12]),
                    .decoupled = decoupled };
     bool skip = false;
-    if (!same_lengths(arg, 6) || !number_in(arg[6], 0, &s.lr) || !read_scaling(arg + 13, &s, &skip))
+    static const char *const name[] = { "self", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs", "state_steps" };
+    if (!same_lengths(arg, 6, name, s.amsgrad ? 0x3f : 0x2f) || !number_in(arg[6], 0, &s.lr) || !read_scaling(arg + 13, &s, &skip))
         return false;
-    if (tp_length(arg[0]) && (!tp_length(arg[5]) || (s.amsgrad && !tp_length(arg[4]))))
-        return tp_fail(TP_ERR_RUNTIME, "a fused step needs the state of every parameter");
     return skip || run(arg, s.amsgrad ? 5 : 4, 5, &s, rule, correct_adam);
 }
 
@@ -231,7 +233,8 @@ TP_HOOK_K(tp_k_fused_sgd)
                    .has_buffer = tp_length(arg[2]) != 0 };
     bool skip = false;
     (void)out;
-    if (!same_lengths(arg, 3) || !number_in(arg[5], 0, &s.lr) || !read_scaling(arg + 10, &s, &skip))
+    static const char *const name[] = { "self", "grads", "momentum_buffer_list" };
+    if (!same_lengths(arg, 3, name, s.momentum != 0 ? 7 : 3) || !number_in(arg[5], 0, &s.lr) || !read_scaling(arg + 10, &s, &skip))
         return false;
     return skip || run(arg, 3, -1, &s, rule, NULL);
 }
@@ -249,9 +252,8 @@ TP_HOOK_K(tp_k_fused_adagrad)
                    .maximize = tp_as_bool(arg[8]) };
     bool skip = false;
     (void)out;
-    if (!same_lengths(arg, 4) || !number_in(arg[4], 0, &s.lr) || !read_scaling(arg + 9, &s, &skip))
+    static const char *const name[] = { "self", "grads", "state_sums", "state_steps" };
+    if (!same_lengths(arg, 4, name, 15) || !number_in(arg[4], 0, &s.lr) || !read_scaling(arg + 9, &s, &skip))
         return false;
-    if (tp_length(arg[0]) && (!tp_length(arg[2]) || !tp_length(arg[3])))
-        return tp_fail(TP_ERR_RUNTIME, "a fused step needs the state of every parameter");
     return skip || run(arg, 3, 3, &s, rule, decay_adagrad);
 }

@@ -53,6 +53,9 @@ static tp_c128 to_power(double base, tp_c128 z)
 static bool ramp(const tp_value *arg, const double *base, tp_tensor *out)
 {
     tp_dtype d = (tp_dtype)out->dtype, real = tp_dtype_to_real(d);
+    for (int i = 0; i < 2; i++)
+        if (arg[i].tag == TP_TENSOR && !arg[i].tensor->storage->data)
+            return tp_fail(TP_ERR_UNIMPLEMENTED, "Cannot copy out of meta tensor; no data!");
     tp_c128 a = end_of(arg[0], d), b = end_of(arg[1], d);
     int64_t n = out->numel, stride = out->ndim ? out->stride[0] : 1;
     char *to = tp_tensor_data(out);

@@ -89,6 +89,19 @@ static bool need_float(const tp_tensor *t, const char *name)
            tp_fail(TP_ERR_UNIMPLEMENTED, "\"%s\" not implemented for '%s'", name, tp_dtypes[t->dtype].title);
 }
 
+static bool need_real(const tp_tensor *t, const char *name)
+{
+    return !tp_dtype_is_complex((tp_dtype)t->dtype) ||
+           tp_fail(TP_ERR_UNIMPLEMENTED, "\"%s\" not implemented for '%s'", name, tp_dtypes[t->dtype].title);
+}
+
+/* A distribution over all numbers has no meaning for a type that has only some. */
+static bool need_continuous(const tp_tensor *t, const char *name, const char *type)
+{
+    return tp_dtype_is_float((tp_dtype)t->dtype) ||
+           tp_fail(TP_ERR_RUNTIME, "%s distribution is a continuous probability distribution. dtype must be a floating point but you specified %s", name, type);
+}
+
 /* ---- uniform ---- */
 static void uniform_f32(const draw *d, int64_t n, float *x)
 {
@@ -294,10 +307,30 @@ static void any_integer(const draw *d, int64_t n, void *out)
     }
 }
 
+/* The largest number of a type, as bounds are compared with it. */
+static double top_of(tp_dtype d)
+{
+    static const double top[TP_DTYPE_COUNT] = {
+        [TP_b8] = 1, [TP_u8] = 255, [TP_i8] = 127, [TP_i16] = 32767, [TP_i32] = INT32_MAX, [TP_i64] = 0x1p63,
+        [TP_f16] = 65504, [TP_bf16] = 0x1.fep127, [TP_f32] = 0x1.fffffep127, [TP_f64] = 0x1.fffffffffffffp1023,
+    };
+    return top[d];
+}
+
+static bool check_bound(tp_dtype d, const char *name, double value)
+{
+    double top = top_of(d), low = tp_dtype_is_float(d) ? -top : d == TP_b8 || d == TP_u8 ? 0 : -top - (d != TP_i64);
+    return (value >= low && value <= top) || tp_fail(TP_ERR_RUNTIME, "%s is out of bounds for %s", name, tp_dtypes[d].cpp);
+}
+
 static bool draw_integers(tp_value generator, tp_tensor *out, int64_t low, int64_t high)
 {
     if (low >= high)
         return tp_fail(TP_ERR_RUNTIME, "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld", LL(low), LL(high));
+    if (tp_dtype_is_complex((tp_dtype)out->dtype))
+        return tp_fail(TP_ERR_RUNTIME, "check_random_bounds handles only integral, floating-point and boolean types");
+    if (!check_bound((tp_dtype)out->dtype, "from", (double)low) || !check_bound((tp_dtype)out->dtype, "to - 1", (double)(high - 1)))
+        return false;
     return fill_tensor(generator, out, (draw){ .range = (uint64_t)high - (uint64_t)low, .base = (uint64_t)low }, integers);
 }
 
@@ -325,6 +358,8 @@ TP_HOOK_K(tp_k_randint_like_low)
 TP_HOOK_K(tp_k_randint_like_tensor)
 {
     const tp_tensor *high = arg[1].tensor;
+    if (!high->storage->data)
+        return tp_fail(TP_ERR_UNIMPLEMENTED, "Cannot copy out of meta tensor; no data!");
     int64_t top = tp_scalar_to_int(tp_scalar_read(tp_tensor_data(high), (tp_dtype)high->dtype));
     return draw_integers(find_generator(arg), out[0], 0, top);
 }
@@ -332,7 +367,7 @@ TP_HOOK_K(tp_k_randint_like_tensor)
 /* random_(self, *, generator) */
 TP_HOOK_K(tp_k_random)
 {
-    return fill_tensor(arg[1], out[0], (draw){ 0 }, any_integer);
+    return need_real(out[0], "random_kernel_cpu") && fill_tensor(arg[1], out[0], (draw){ 0 }, any_integer);
 }
 
 /* random_.to(self, to, *, generator) */
@@ -351,6 +386,12 @@ TP_HOOK_K(tp_k_random_from)
     int64_t low = tp_as_int(arg[1]);
     if (!tp_is_none(arg[2]))
         return draw_integers(arg[3], out[0], low, tp_as_int(arg[2]));
+    if (tp_dtype_is_complex((tp_dtype)out[0]->dtype))
+        return tp_fail(TP_ERR_RUNTIME, "random_from_to_impl handles only integral, floating-point and boolean types");
+    if (low != INT64_MIN && !check_bound((tp_dtype)out[0]->dtype, "from", (double)low))
+        return false;
+    if (low == INT64_MIN && out[0]->dtype != TP_i64 && out[0]->dtype != TP_f64 && out[0]->dtype != TP_f32 && out[0]->dtype != TP_bf16)
+        return tp_fail(TP_ERR_RUNTIME, "random_full_64_bits_range_kernel_cpu handles only int64, double, float and bfloat16");
     return fill_tensor(arg[3], out[0], (draw){ .range = (uint64_t)top[out[0]->dtype] + 1 - (uint64_t)low, .base = (uint64_t)low }, integers);
 }
 
@@ -417,7 +458,7 @@ static bool draw_bernoulli(tp_value generator, tp_tensor *out, double p)
 {
     if (!(p >= 0 && p <= 1))
         return tp_fail(TP_ERR_RUNTIME, "bernoulli_ expects p to be in [0, 1], but got p=%g", p);
-    return fill_tensor(generator, out, (draw){ .a = p }, bernoulli);
+    return need_real(out, "bernoulli_scalar_cpu_") && fill_tensor(generator, out, (draw){ .a = p }, bernoulli);
 }
 
 /* bernoulli_.float(self, p, *, generator), bernoulli.p */
@@ -467,7 +508,7 @@ TP_HOOK_K(tp_k_bernoulli)
 /* bernoulli_.Tensor(self, p, *, generator) */
 TP_HOOK_K(tp_k_bernoulli_tensor)
 {
-    return need_float(arg[1].tensor, "bernoulli_tensor_cpu_p_") && bernoulli_each(arg[2], arg[1].tensor, out[0]);
+    return need_float(arg[1].tensor, "bernoulli_tensor_cpu_p_") && need_real(out[0], "bernoulli_tensor_cpu_self_") && bernoulli_each(arg[2], arg[1].tensor, out[0]);
 }
 
 TP_HOOK_K(tp_k_exponential)
@@ -475,7 +516,7 @@ TP_HOOK_K(tp_k_exponential)
     double rate = tp_as_double(arg[1]);
     if (!(rate > 0))
         return tp_fail(TP_ERR_RUNTIME, "exponential_ expects lambda > 0.0, but found lambda=%g", rate);
-    return need_float(out[0], "exponential_") && fill_tensor(arg[2], out[0], (draw){ .a = rate }, exponential);
+    return need_continuous(out[0], "Exponential", tp_dtypes[out[0]->dtype].title) && fill_tensor(arg[2], out[0], (draw){ .a = rate }, exponential);
 }
 
 TP_HOOK_K(tp_k_geometric)
@@ -483,7 +524,7 @@ TP_HOOK_K(tp_k_geometric)
     double p = tp_as_double(arg[1]);
     if (!(p > 0 && p < 1))
         return tp_fail(TP_ERR_RUNTIME, "geometric_ expects p to be in (0, 1), but got p=%g", p);
-    return fill_tensor(arg[2], out[0], (draw){ .a = p }, geometric);
+    return need_real(out[0], "geometric_cpu") && fill_tensor(arg[2], out[0], (draw){ .a = p }, geometric);
 }
 
 TP_HOOK_K(tp_k_cauchy)
@@ -491,7 +532,7 @@ TP_HOOK_K(tp_k_cauchy)
     double median = tp_as_double(arg[1]), sigma = tp_as_double(arg[2]);
     if (!(sigma > 0))
         return tp_fail(TP_ERR_RUNTIME, "cauchy_ expects sigma > 0.0, but found sigma=%g", sigma);
-    return need_float(out[0], "cauchy") && fill_tensor(arg[3], out[0], (draw){ .a = median, .b = sigma }, cauchy);
+    return need_continuous(out[0], "Cauchy", tp_dtypes[out[0]->dtype].cpp) && fill_tensor(arg[3], out[0], (draw){ .a = median, .b = sigma }, cauchy);
 }
 
 TP_HOOK_K(tp_k_log_normal)
@@ -499,5 +540,5 @@ TP_HOOK_K(tp_k_log_normal)
     double mean = tp_as_double(arg[1]), deviation = tp_as_double(arg[2]);
     if (!(deviation > 0))
         return tp_fail(TP_ERR_RUNTIME, "log_normal_ expects std > 0.0, but found std=%g", deviation);
-    return need_float(out[0], "log_normal") && fill_tensor(arg[3], out[0], (draw){ .a = mean, .b = deviation }, log_normal);
+    return need_float(out[0], "log_normal_cpu") && need_real(out[0], "log_normal_cpu") && fill_tensor(arg[3], out[0], (draw){ .a = mean, .b = deviation }, log_normal);
 }

@@ -8,13 +8,13 @@
 /* A number as the tensor's type holds it. */
 static double as_stored(double value, tp_dtype d)
 {
-    uint64_t element;
+    _Alignas(16) char element[16];
     if (d == TP_f64)
         return value;
     if (d == TP_f32)
         return (float)value;
-    tp_scalar_write(tp_scalar_float(value), &element, d);
-    return tp_scalar_to_double(tp_scalar_read(&element, d));
+    tp_scalar_write(tp_scalar_float(value), element, d);
+    return tp_scalar_to_double(tp_scalar_read(element, d));
 }
 
 /* native_dropout(input, p, train) -> (output, mask). The mask is drawn in row-major order. */

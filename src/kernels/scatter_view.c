@@ -43,8 +43,8 @@ TP_HOOK_K(tp_k_slice_backward)
     start = start < 0 ? 0 : start > n ? n : start;
     end = end < start ? start : end > n ? n : end;
     for (int i = 0; i < t->ndim; i++) {
-        size[i] = i == d ? (end - start + step - 1) / step : t->size[i];
-        stride[i] = i == d ? t->stride[i] * step : t->stride[i];
+        size[i] = i == d ? (end - start) / step + ((end - start) % step != 0) : t->size[i];
+        stride[i] = i == d ? (size[i] > 1 ? t->stride[i] * step : 1) : t->stride[i];
     }
     return write_into(t, t->ndim, size, stride, t->offset + start * t->stride[d], arg[0].tensor);
 }

@@ -33,6 +33,9 @@ static const char *fault_of(const int64_t *begin, int64_t count, int64_t n, bool
 static bool read_pieces(pieces *p, const tp_tensor *lengths, const tp_tensor *offsets, int64_t n, bool exact)
 {
     const tp_tensor *given = lengths ? lengths : offsets;
+    if (!given || !given->ndim)
+        return tp_fail(TP_ERR_RUNTIME, "%s", given ? "segment_reduce(): lengths and offsets must have at least one dimension"
+                                                   : "segment_reduce(): Either lengths or offsets must be defined.");
     int64_t last = given->size[given->ndim - 1];
     if (given->dtype != TP_i64 && given->dtype != TP_i32)
         return tp_fail_dtype("_segment_reduce_lengths_cpu_kernel1", (tp_dtype)given->dtype);
@@ -45,10 +48,10 @@ static bool read_pieces(pieces *p, const tp_tensor *lengths, const tp_tensor *of
         int64_t *to = p->offset + r * (p->count + 1);
         to[0] = 0;
         for (int64_t k = 0; k < p->count + !lengths; k++)
-            if (lengths)
-                to[k + 1] = to[k] + from[k];
-            else
+            if (!lengths)
                 to[k] = from[k];
+            else if (__builtin_add_overflow(to[k], from[k], &to[k + 1]))
+                to[k + 1] = INT64_MAX;
         const char *fault = fault_of(to, p->count, n, exact && lengths);
         ok = !fault || tp_fail(TP_ERR_RUNTIME, "%s", fault);
     }
@@ -130,10 +133,15 @@ TP_HOOK_K(tp_k_segment_reduce_backward)
     how h = how_of(arg[3].string->text);
     tp_dtype d = tp_row_dtype((tp_dtype)arg[2].tensor->dtype);
     tp_along a = tp_along_dim(arg[2].tensor, tp_as_int(arg[6]));
+    if (!tp_dtype_is_float((tp_dtype)arg[2].tensor->dtype))
+        return tp_fail_dtype("_segment_reduce_cpu", (tp_dtype)arg[2].tensor->dtype);
     tp_tensor *grad = tp_dense(arg[0].tensor, d), *made = grad ? tp_dense(arg[1].tensor, d) : NULL, *data = made ? tp_dense(arg[2].tensor, d) : NULL;
     tp_tensor *to = data ? tp_dense_out(out[0], d) : NULL;
     pieces p = { 0 };
     bool ok = to && read_pieces(&p, tp_as_tensor(arg[4]), tp_as_tensor(arg[5]), a.size, false);
+    int64_t places = a.outer * p.count * a.inner;
+    ok = ok && ((grad->numel == places && made->numel == places) ||
+                tp_fail(TP_ERR_RUNTIME, "_segment_reduce_backward: grad and output must have %lld elements, got %lld and %lld", LL(places), LL(grad->numel), LL(made->numel)));
     if (ok && to->numel)
         memset(tp_tensor_data(to), 0, (size_t)to->numel * tp_dtype_bytes(d));
     for (int64_t o = 0; ok && o < a.outer; o++)

@@ -39,10 +39,15 @@ static axis axis_of(kind how, bool single, bool corners, int64_t from, int64_t t
 
 /* ---- nearest ---- */
 
+/* The element at a place; scales may be any numbers, and none. */
+static int64_t element_at(const axis *a, double place)
+{
+    return !(place > 0) ? 0 : place < (double)(a->from - 1) ? (int64_t)place : a->from - 1;
+}
+
 static int64_t nearest(const axis *a, int64_t at)
 {
-    int64_t place = (int64_t)floor(rounded(a, (a->how == EXACT ? (double)at + 0.5 : (double)at) * a->step));
-    return place < a->from ? place : a->from - 1;
+    return element_at(a, rounded(a, (a->how == EXACT ? (double)at + 0.5 : (double)at) * a->step));
 }
 
 /* ---- weights ---- */
@@ -88,7 +93,7 @@ static void linear_row(const axis *a, taps *t, int64_t at, int64_t *n)
 {
     double place = source(a, at);
     place = place < 0 ? 0 : place;
-    int64_t low = (int64_t)place < a->from - 1 ? (int64_t)place : a->from - 1, high = low < a->from - 1 ? low + 1 : low;
+    int64_t low = element_at(a, place), high = low < a->from - 1 ? low + 1 : low;
     double share = rounded(a, place - (double)low);
     share = share > 1 ? 1 : share;
     int64_t begin = *n;
@@ -107,8 +112,7 @@ static void cubic_row(const axis *a, taps *t, int64_t at, int64_t *n)
     double weight[4] = { cubic_far(x + 1, slope), cubic_near(x, slope), cubic_near(1 - x, slope), cubic_far(2 - x, slope) };
     int64_t begin = *n;
     for (int k = 0; k < 4; k++) {
-        int64_t i = (int64_t)low - 1 + k;
-        put(t, begin, n, i < 0 ? 0 : i < a->from ? i : a->from - 1, weight[k]);
+        put(t, begin, n, element_at(a, low - 1 + k), weight[k]);
     }
 }
 
@@ -138,9 +142,8 @@ static double covering(const axis *a, double x)
 static void covering_row(const axis *a, taps *t, int64_t at, int64_t *n)
 {
     double reach = support(a), narrow = a->step >= 1 ? 1 / a->step : 1, middle = rounded(a, a->step * ((double)at + 0.5)), total = 0;
-    int64_t first = (int64_t)(middle - reach + 0.5), end = (int64_t)(middle + reach + 0.5), begin = *n;
-    first = first < 0 ? 0 : first;
-    end = end < a->from ? end : a->from;
+    double to = middle + reach + 0.5;
+    int64_t first = element_at(a, middle - reach + 0.5), end = !(to > 0) ? 0 : to < (double)a->from ? (int64_t)to : a->from, begin = *n;
     for (int64_t i = first; i < end; i++) {
         put(t, begin, n, i, rounded(a, covering(a, ((double)(i) - middle + 0.5) * narrow)));
         total += t->weight[*n - 1];
@@ -151,7 +154,8 @@ static void covering_row(const axis *a, taps *t, int64_t at, int64_t *n)
 
 static bool taps_of(const axis *a, taps *t)
 {
-    int64_t width = a->how == LINEAR ? 2 : a->how == CUBIC ? 4 : 2 * (int64_t)ceil(support(a)) + 2, n = 0;
+    double reach = ceil(support(a));            /* a step may be as large as a number can be: then every place counts */
+    int64_t width = a->how == LINEAR ? 2 : a->how == CUBIC ? 4 : reach < (double)a->from ? 2 * (int64_t)reach + 2 : a->from + 2, n = 0;
     if (!taps_init(t, a->from, a->to, a->to * width))
         return false;
     t->plain = a->from == a->to && (a->corners || a->step == 1);

@@ -23,7 +23,7 @@ static void place(const tp_tensor *t, int ndim, const int64_t *size, tp_tile_ope
     int64_t bytes = (int64_t)tp_dtype_bytes((tp_dtype)t->dtype);
     for (int d = 0; d < ndim; d++) {
         int i = d - (ndim - t->ndim);
-        stride[d] = i < 0 || (t->size[i] == 1 && size[d] != 1) ? 0 : t->stride[i] * bytes;
+        stride[d] = i < 0 || (t->size[i] == 1 && size[d] != 1) ? 0 : t->size[i] == 1 ? 0 : t->stride[i] * bytes;        /* where nothing moves, a stride may be any number */
     }
     *operand = (tp_tile_operand){ tp_tensor_data(t), t->dtype, stride };
 }

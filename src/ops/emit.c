@@ -99,17 +99,17 @@ tp_value tp_number_negated(tp_value v)
 
 tp_value tp_number_sum(tp_value a, tp_value b)
 {
-    return both_integral(a, b) ? tp_int(tp_as_int(a) + tp_as_int(b)) : tp_float(tp_as_double(a) + tp_as_double(b));
+    return both_integral(a, b) ? tp_int((int64_t)((uint64_t)tp_as_int(a) + (uint64_t)tp_as_int(b))) : tp_float(tp_as_double(a) + tp_as_double(b));
 }
 
 tp_value tp_number_difference(tp_value a, tp_value b)
 {
-    return both_integral(a, b) ? tp_int(tp_as_int(a) - tp_as_int(b)) : tp_float(tp_as_double(a) - tp_as_double(b));
+    return both_integral(a, b) ? tp_int((int64_t)((uint64_t)tp_as_int(a) - (uint64_t)tp_as_int(b))) : tp_float(tp_as_double(a) - tp_as_double(b));
 }
 
 tp_value tp_number_product(tp_value a, tp_value b)
 {
-    return both_integral(a, b) ? tp_int(tp_as_int(a) * tp_as_int(b)) : tp_float(tp_as_double(a) * tp_as_double(b));
+    return both_integral(a, b) ? tp_int((int64_t)((uint64_t)tp_as_int(a) * (uint64_t)tp_as_int(b))) : tp_float(tp_as_double(a) * tp_as_double(b));
 }
 
 tp_value tp_number_quotient(tp_value a, tp_value b)

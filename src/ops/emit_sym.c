@@ -44,6 +44,13 @@ int64_t tp_sym_fixed(tp_sym x, bool *bad)
     return value;
 }
 
+int64_t tp_few(int64_t count, bool *bad)
+{
+    if (count > 1 << 24 && !*bad)
+        *bad = !tp_fail(TP_ERR_RUNTIME, "cannot create a list of %lld pieces", LL(count));
+    return *bad ? 0 : count;
+}
+
 tp_sym tp_sym_fresh(tp_sym low, tp_sym high, bool *bad)
 {
     if (!tp_self.shape_env) {

@@ -61,6 +61,9 @@ enum {                          /* tp_op.flags */
     TP_OP_ALIAS_ALONE = 1 << 12,/* may return its input where that is the one tensor of a list */
     TP_OP_TURNS_CONJ = 1 << 13, /* a view of the conjugates, */
     TP_OP_TURNS_NEG = 1 << 14,  /* of the negatives */
+    TP_OP_APART_NEVER = 1 << 15,/* what is written shares memory with no argument, */
+    TP_OP_APART_SELF = 1 << 16, /* or it is the first one itself, */
+    TP_OP_APART_WHOLE = 1 << 17,/* or any one itself: `overlap never`, `self`, `whole`; without the column results are right all the same */
 };
 
 /* ---- element-wise ops ---- */

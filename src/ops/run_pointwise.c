@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "ops/copy.h"
 #include "ops/hooks.h"
 #include "ops/promote.h"
 #include "ops/run.h"
@@ -160,40 +161,17 @@ static bool check_inplace_shape(const plan *p, const tp_tensor *self)
     return false;
 }
 
-bool tp_check_castable(tp_dtype from, tp_dtype to)
+/* Operands are the result itself, or apart from it. `entangled`: one is neither, as far as can be told cheaply. */
+static bool check_overlap(const plan *p, const tp_tensor *out, bool *entangled)
 {
-    if (tp_dtype_can_cast(from, to))
-        return true;
-    return tp_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtypes[from].title, tp_dtypes[to].title);
-}
-
-bool tp_check_inference(const tp_tensor *out)
-{
-    if (TP_UNLIKELY((out->keys & TP_KEY_INFERENCE) && !tp_self.inference_mode))
-        return tp_fail(TP_ERR_RUNTIME, "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
-                       "normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.");
-    return true;
-}
-
-bool tp_check_written(const tp_tensor *out)
-{
-    if (!tp_check_inference(out))
-        return false;
-    for (int i = 0; i < out->ndim && out->numel; i++)
-        if (out->stride[i] == 0 && out->size[i] > 1)
-            return tp_fail(TP_ERR_RUNTIME, "unsupported operation: more than one element of the written-to tensor refers to a single "
-                           "memory location. Please clone() the tensor before performing the operation.");
-    return true;
-}
-
-static bool check_overlap(const plan *p, const tp_tensor *out)
-{
+    *entangled = false;
     for (int i = 0; i < p->form->program.input_count; i++) {
         const tp_tensor *t = p->input[i];
-        if (t && t->storage == out->storage && !tp_tensor_same_place(t, out) && tp_tensor_overlaps(t, out) &&
-            tp_tensor_is_dense(t) && tp_tensor_is_dense(out))
-            return tp_fail(TP_ERR_RUNTIME, "unsupported operation: some elements of the input tensor and the written-to tensor refer "
-                           "to a single memory location. Please clone() the tensor before performing the operation.");
+        if (!t || t->storage != out->storage || tp_tensor_same_place(t, out) || !tp_tensor_overlaps(t, out))
+            continue;
+        if (!tp_check_entangled(t, out))
+            return false;
+        *entangled = true;
     }
     return true;
 }
@@ -385,6 +363,22 @@ static void fill_geometry(const plan *p, tp_geometry *out)
     result_strides(p, out->stride);
 }
 
+/* Writes a given result, by way of a fresh one where an operand lies across it. */
+static bool run_written(const tp_op *op, const plan *p, const tp_value *arg, tp_tensor *out)
+{
+    bool entangled;
+    if (!check_overlap(p, out, &entangled))
+        return false;
+    if (TP_LIKELY(!entangled))
+        return run_into(op, p, arg, out);
+    tp_tensor *fresh = tp_tensor_new((tp_dtype)out->dtype, p->ndim, p->size);
+    bool ok = fresh && run_into(op, p, arg, fresh);
+    if (ok)
+        tp_copy(out, fresh);
+    tp_tensor_unref(fresh);
+    return ok;
+}
+
 /* The checks of the entry (`check` lines) run first: they may say more than promotion would. */
 static bool checked(const tp_op *op, const tp_value *arg)
 {
@@ -415,7 +409,7 @@ static bool run_inplace(const tp_op *op, const plan *p, const tp_value *arg, tp_
 {
     tp_tensor *self = arg[0].tensor;
     if (!tp_check_castable(p->result, (tp_dtype)self->dtype) || !(writes_one_number(p, self) || tp_check_written(self)) ||
-        !check_inplace_shape(p, self) || !check_overlap(p, self) || !run_into(op, p, arg, self))
+        !check_inplace_shape(p, self) || !run_written(op, p, arg, self))
         return false;
     *result = tp_of_tensor(tp_tensor_ref(self));
     return true;
@@ -428,11 +422,14 @@ static bool run_out(const tp_op *op, const plan *p, const tp_value *arg, tp_valu
         return false;
     if (!same_sizes(p, out)) {          /* its dims lie as those of a fresh result would */
         int64_t stride[TP_MAX_DIMS];
+        for (int i = 0; i < p->form->program.input_count; i++)
+            if (p->input[i] == out)
+                return check_inplace_shape(p, out);
         result_strides(p, stride);
         if (!tp_resize_out(op, out, p->ndim, p->size) || !tp_tensor_set_geometry(out, p->ndim, p->size, stride, out->offset))
             return false;
     }
-    if (!tp_check_written(out) || !check_overlap(p, out) || !run_into(op, p, arg, out))
+    if (!tp_check_written(out) || !run_written(op, p, arg, out))
         return false;
     *result = tp_of_tensor(tp_tensor_ref(out));
     return true;

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/runtime.h"
-#include "base/text.h"
 #include "ops/copy.h"
 #include "ops/dispatch.h"
 #include "ops/hooks.h"
@@ -18,25 +17,13 @@
 
 enum { MOST_RESULTS = 8 };
 
-static bool shares_memory(const tp_tensor *out, tp_value v)
-{
-    if (v.tag == TP_TENSOR)
-        return v.tensor != out && tp_tensor_overlaps(out, v.tensor);
-    for (uint32_t i = 0; i < tp_length(v); i++)
-        if (shares_memory(out, v.list->item[i]))
-            return true;
-    return false;
-}
-
-static bool usable(const tp_op *op, const tp_value *arg, const tp_tensor *out, const tp_geometry *g)
+/* May a kernel write its result straight into this tensor? */
+static bool usable(const tp_tensor *out, const tp_geometry *g)
 {
     if (out->dtype != g->dtype)
         return false;
     for (int i = 0; i < out->ndim; i++)
         if (out->size[i] != 1 && out->stride[i] != g->stride[i])
-            return false;
-    for (int i = 0; i < op->arg_count; i++)
-        if (!op->arg[i].written && shares_memory(out, arg[i]))
             return false;
     return true;
 }
@@ -49,29 +36,22 @@ static bool infer(const tp_op *op, const tp_value *arg, tp_geometry *g)
     return op->work->infer(op, arg, g);
 }
 
-bool tp_resize_out(const tp_op *op, tp_tensor *out, int ndim, const int64_t *size)
-{
-    if (out->ndim == ndim && (!ndim || memcmp(out->size, size, (size_t)ndim * sizeof *size) == 0))
-        return true;
-    bool silent = op->kind == TP_LIKE_FACTORY || op->kind == TP_LIKE_RANDOM, fine = true;
-    if (!silent && out->numel != 0 && tp_the_runtime.python.warn) {
-        tp_text text = { 0 };
-        tp_text_add(&text, "An output with one or more elements was resized since it had shape ");
-        tp_text_add_sizes(&text, out->ndim, out->size);
-        tp_text_add(&text, ", which does not match the required output shape ");
-        tp_text_add_sizes(&text, ndim, size);
-        tp_text_add(&text, ". This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they have zero elements. "
-                           "You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).");
-        fine = tp_the_runtime.python.warn(tp_text_read(&text));
-        tp_text_fini(&text);
-    }
-    return fine && tp_tensor_resize(out, ndim, size);
-}
-
 /* Brings an `out` argument to the size of the result, whose type it must take. */
 static bool prepare_out(const tp_op *op, tp_tensor *out, tp_dtype made, int ndim, const int64_t *size)
 {
-    return tp_check_castable(made, (tp_dtype)out->dtype) && tp_resize_out(op, out, ndim, size);
+    return tp_check_castable(made, (tp_dtype)out->dtype) && tp_resize_out(op, out, ndim, size) && tp_check_written(out);
+}
+
+/* What the kernel fills: the given tensor, or a fresh one to be copied over. */
+static tp_tensor *place_of(const tp_op *op, const tp_value *arg, int at, const tp_geometry *g)
+{
+    tp_tensor *out = arg[at].tensor;
+    bool resized = out->ndim != g->ndim || memcmp(out->size, g->size, g->ndim * sizeof *g->size) != 0;
+    if (TP_UNLIKELY(tp_is_entangled(op, arg, at, resized)))
+        return tp_check_castable((tp_dtype)g->dtype, (tp_dtype)out->dtype) && (resized || tp_check_written(out)) ? tp_tensor_new_as(g) : NULL;
+    if (!prepare_out(op, out, (tp_dtype)g->dtype, g->ndim, g->size))
+        return NULL;
+    return usable(out, g) ? tp_tensor_ref(out) : tp_tensor_new_as(g);
 }
 
 static bool run_out(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_value *result)
@@ -80,23 +60,16 @@ static bool run_out(const tp_op *op, const tp_value *arg, tp_fill_fn *fill, tp_v
     int first = op->arg_count - base->result_count;
     tp_geometry g[MOST_RESULTS];
     tp_tensor *filled[MOST_RESULTS] = { 0 };
-    bool ok = infer(base, arg, g);
-    for (int i = 0; ok && i < base->result_count; i++) {
-        tp_tensor *out = arg[first + i].tensor;
-        if (g[i].unknown || g[i].absent)
-            continue;
-        ok = prepare_out(op, out, (tp_dtype)g[i].dtype, g[i].ndim, g[i].size);
-        if (ok)
-            ok = (filled[i] = usable(op, arg, out, &g[i]) ? tp_tensor_ref(out) : tp_tensor_new_as(&g[i])) != NULL;
-    }
+    bool ok = infer(base, arg, g) && tp_check_apart(op, arg);
+    for (int i = 0; ok && i < base->result_count; i++)
+        if (!g[i].unknown && !g[i].absent)
+            ok = (filled[i] = place_of(op, arg, first + i, &g[i])) != NULL;
     ok = ok && fill(base, arg, filled);
     for (int i = 0; ok && i < base->result_count; i++) {
         tp_tensor *out = arg[first + i].tensor;
-        if (filled[i] == out || g[i].absent)
+        if (filled[i] == out || !filled[i])
             continue;
-        if (g[i].unknown)
-            ok = prepare_out(op, out, (tp_dtype)filled[i]->dtype, filled[i]->ndim, filled[i]->size);
-        ok = ok && tp_check_written(out);
+        ok = prepare_out(op, out, (tp_dtype)filled[i]->dtype, filled[i]->ndim, filled[i]->size);
         if (ok)
             tp_copy(out, filled[i]);
     }
@@ -176,11 +149,51 @@ bool tp_run_kernel(const tp_op *op, const tp_value *arg, tp_value *result)
     return tp_run_results(op, arg, call_kernel, result);
 }
 
+/* ---- ops that exist first in place ---- */
+
+/* What an in-place kernel reads while it writes the first argument: copies of tensors that share its memory. none: no memory. */
+static tp_value apart_from(const tp_tensor *written, tp_value v)
+{
+    if (v.tag == TP_TENSOR && tp_tensor_overlaps(v.tensor, written)) {
+        tp_tensor *copy = tp_clone(v.tensor, TP_FORMAT_PRESERVE);
+        return copy ? tp_of_tensor(copy) : tp_none();
+    }
+    if (v.tag != TP_LIST)
+        return tp_value_ref(v);
+    tp_list *l = tp_list_new(v.list->count);
+    bool ok = l != NULL;
+    for (uint32_t k = 0; ok && k < l->count; k++) {
+        l->item[k] = apart_from(written, v.list->item[k]);
+        ok = l->item[k].tag == v.list->item[k].tag;
+    }
+    if (ok)
+        return tp_of_list(l);
+    if (l)
+        tp_value_unref(tp_of_list(l));
+    return tp_none();
+}
+
+static bool run_apart(const tp_op *op, const tp_value *arg, tp_tensor **out)
+{
+    tp_value apart[64] = { tp_value_ref(arg[0]) };
+    bool ok = true;
+    for (int i = 1; i < op->arg_count; i++) {
+        apart[i] = apart_from(arg[0].tensor, arg[i]);
+        ok = ok && (apart[i].tag == arg[i].tag);
+    }
+    ok = ok && op->work->kernel(apart, out);
+    tp_values_unref(apart, op->arg_count);
+    return ok;
+}
+
 bool tp_run_metadata(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_geometry g[MOST_RESULTS];
     tp_tensor *out[MOST_RESULTS] = { arg[0].tensor };
-    if ((op->work->infer && !op->work->infer(op, arg, g)) || !op->work->kernel(arg, out))
+    bool written = op->variant == TP_INPLACE && op->kind != TP_LIKE_METADATA && arg[0].tag == TP_TENSOR && op->arg[0].written;
+    if ((op->work->infer && !op->work->infer(op, arg, g)) || !tp_check_apart(op, arg))
+        return false;
+    if (!(written && tp_is_entangled(op, arg, 0, false) ? run_apart : call_kernel)(op, arg, out))
         return false;
     if (op->result_count)               /* a step of an optimiser writes lists and gives nothing back */
         *result = tp_of_tensor(tp_tensor_ref(arg[0].tensor));
@@ -207,7 +220,7 @@ bool tp_run_variant(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     tp_value changed[64];
     memcpy(changed, arg, op->base->arg_count * sizeof *arg);
-    tp_tensor *work = copy_to_write(op->base, arg);
+    tp_tensor *work = tp_check_apart(op, arg) ? copy_to_write(op->base, arg) : NULL;
     if (!work)
         return false;
     changed[0] = tp_of_tensor(work);
@@ -216,7 +229,7 @@ bool tp_run_variant(const tp_op *op, const tp_value *arg, tp_value *result)
     if (!ok || op->variant != TP_OUT)
         return ok;
     tp_tensor *out = arg[op->arg_count - 1].tensor, *made = result->tensor;
-    ok = tp_resize_out(op, out, made->ndim, made->size);
+    ok = prepare_out(op, out, (tp_dtype)made->dtype, made->ndim, made->size);
     if (ok)
         tp_copy(out, made);
     *result = ok ? tp_of_tensor(tp_tensor_ref(out)) : tp_none();
@@ -254,9 +267,11 @@ bool tp_run_view(const tp_op *op, const tp_value *arg, tp_value *result)
         return false;
     if (op->variant == TP_OUT) {
         tp_tensor *out = arg[op->arg_count - 1].tensor;
-        bool ok = prepare_out(op, out, (tp_dtype)g.dtype, g.ndim, g.size);
-        if (ok)
-            tp_copy(out, view);
+        tp_tensor *from = out->storage == self->storage ? tp_clone(view, TP_FORMAT_PRESERVE) : tp_tensor_ref(view);
+        bool ok = from && tp_check_out_device(op, self->device, out) && prepare_out(op, out, (tp_dtype)g.dtype, g.ndim, g.size);
+        if (ok && out->device.type == TP_CPU)
+            tp_copy(out, from);
+        tp_tensor_unref(from);
         tp_tensor_unref(view);
         *result = ok ? tp_of_tensor(tp_tensor_ref(out)) : tp_none();
         return ok;
@@ -321,26 +336,34 @@ bool tp_run_meta(const tp_op *op, const tp_value *arg, tp_value *result)
 {
     const tp_op *base = op->base ? op->base : op;
     tp_geometry g[MOST_RESULTS];
+    char name[128];
     if (base->pointwise && op->variant == TP_FUNCTIONAL && !meta_alone(op, arg))
         return false;
-    if (op->variant == TP_INPLACE && arg[0].tensor->device.type != TP_META)
+    if (op->variant == TP_INPLACE && arg[0].tag == TP_TENSOR && arg[0].tensor->device.type != TP_META)
         return no_data();
     if (op->variant == TP_INPLACE && base->kind == TP_LIKE_VIEW)
         return run_view_inplace(op, arg, result);
     if (op->variant == TP_INPLACE) {
         if (base->work->infer && base->variant != TP_INPLACE && !base->work->infer(base, arg, g))
             return false;
-        *result = tp_of_tensor(tp_tensor_ref(arg[0].tensor));
+        if (op->result_count)           /* a step of an optimiser gives nothing back */
+            *result = tp_of_tensor(tp_tensor_ref(arg[0].tensor));
         return true;
     }
-    if (!base->work->infer)
+    if (!base->work->infer && op->kind == TP_LIKE_OPAQUE && !op->open)
+        return tp_fail(TP_ERR_UNIMPLEMENTED, "%s: attempted to run this operator with Meta tensors, but there was no fake impl or Meta kernel registered.",
+                       tp_op_full_name(op, name));
+    if (!base->work->infer || (op->variant == TP_FUNCTIONAL && !op->work->infer))
         return op->run(op, arg, result);
     if (op->variant == TP_OUT) {
         int first = op->arg_count - base->result_count;
-        if (!base->work->infer(base, arg, g))
+        if (!infer(base, arg, g))
             return false;
         for (int i = 0; i < base->result_count; i++)
-            if (!prepare_out(op, arg[first + i].tensor, (tp_dtype)g[i].dtype, g[i].ndim, g[i].size))
+            if (g[i].unknown || g[i].absent)
+                continue;
+            else if (!tp_check_out_device(op, g[i].device, arg[first + i].tensor) ||
+                     !prepare_out(op, arg[first + i].tensor, (tp_dtype)g[i].dtype, g[i].ndim, g[i].size))
                 return false;
         for (int i = 0; i < base->result_count; i++)
             result[i] = tp_of_tensor(tp_tensor_ref(arg[first + i].tensor));

@@ -60,8 +60,19 @@ bool tp_scope_end(tp_scope *s)
 }
 
 /* ---- calling ---- */
+/* A gradient that is undefined where a formula wants a tensor. */
+static bool check_defined(const tp_op *op, const tp_value *arg)
+{
+    for (int i = 0; i < op->arg_count; i++)
+        if (TP_UNLIKELY(arg[i].tag == TP_NONE) && op->arg[i].type == TP_TYPE_TENSOR && !op->arg[i].list && !op->arg[i].optional)
+            return tp_fail(TP_ERR_RUNTIME, "Expected a proper Tensor but got None (or an undefined Tensor in C++) for argument #%d '%s'", i, op->arg[i].name);
+    return true;
+}
+
 static bool call(tp_scope *s, const tp_op *op, const tp_value *arg, tp_value *result)
 {
+    if (!s->failed && !check_defined(op, arg))
+        s->failed = true;
     if (!s->failed && !tp_call(op, arg, result))
         s->failed = true;
     return !s->failed;
@@ -374,6 +385,7 @@ static bool has_history(const tp_op *op, const tp_value *arg)
 static void copy_result(tp_scope *s, const tp_op *op, tp_value to, tp_value from)
 {
     if (!tp_check_castable((tp_dtype)from.tensor->dtype, (tp_dtype)to.tensor->dtype) ||
+        (op->variant == TP_OUT && !tp_check_out_device(op, from.tensor->device, to.tensor)) ||
         (op->variant == TP_OUT && !tp_resize_out(op, to.tensor, from.tensor->ndim, from.tensor->size)))
         s->failed = true;
     tp_scope_call(s, &tp_op_copy_, (tp_value[]){ to, from, tp_bool(false) });
@@ -403,6 +415,7 @@ bool tp_open_variant(const tp_op *op, const tp_value *arg, tp_value *result)
     const tp_op *base = op->base;
     int first = op->variant == TP_OUT ? op->arg_count - base->result_count : 0;
     tp_scope_start(&s);
+    s.failed = !tp_check_apart(op, arg);
     memcpy(changed, arg, base->arg_count * sizeof *arg);
     if (op->variant == TP_INPLACE && has_history(op, arg))
         changed[0] = tp_scope_call(&s, &tp_op_clone, (tp_value[]){ arg[0], tp_none() });

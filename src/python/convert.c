@@ -332,6 +332,16 @@ static int to_word(PyObject *o, PyTypeObject *type, tp_tag tag, tp_value *out)
     return 1;
 }
 
+/* Every tensor is strided: who asks for another layout must not be given one that is. */
+static int to_layout(PyObject *o, tp_value *out)
+{
+    int known = to_word(o, face.layout, TP_LAYOUT, out);
+    if (known != 1 || out->i == LAYOUT_STRIDED)
+        return known;
+    PyErr_Format(PyExc_NotImplementedError, "layout=%S is not implemented: tensors are strided here", o);
+    return -1;
+}
+
 static int to_bool(PyObject *o, tp_value *out)
 {
     if (face_is_sym(o)) {
@@ -366,7 +376,7 @@ static int to_plain(call_frame *f, const tp_arg *type, PyObject *o, tp_value *ou
     case TP_TYPE_BOOL: return to_bool(o, out);
     case TP_TYPE_STR: return to_string(f, o, out);
     case TP_TYPE_DTYPE: return to_dtype(o, out);
-    case TP_TYPE_LAYOUT: return to_word(o, face.layout, TP_LAYOUT, out);
+    case TP_TYPE_LAYOUT: return to_layout(o, out);
     case TP_TYPE_FORMAT: return to_word(o, face.format, TP_FORMAT_VALUE, out);
     case TP_TYPE_DEVICE: return to_device(o, out);
     case TP_TYPE_GENERATOR: return to_generator(o, out);
@@ -552,7 +562,7 @@ int face_guess_value(call_frame *f, PyObject *o, tp_value *out)
     if (Py_IS_TYPE(o, face.device))
         return to_device(o, out);
     if (Py_IS_TYPE(o, face.layout))
-        return to_word(o, face.layout, TP_LAYOUT, out);
+        return to_layout(o, out);
     if (Py_IS_TYPE(o, face.format))
         return to_word(o, face.format, TP_FORMAT_VALUE, out);
     if (PyTuple_Check(o) || PyList_Check(o)) {

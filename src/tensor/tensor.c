@@ -110,14 +110,14 @@ tp_tensor *tp_tensor_take_storage(tp_storage *s, tp_dtype d, int ndim, const int
 
 /* ---- making ---- */
 
-/* Bytes that (size, stride) reach from offset 0. SIZE_MAX: overflow. */
+/* Bytes that (size, stride) reach from offset 0. SIZE_MAX: overflow, or a stride that leads before it. */
 static size_t span(tp_dtype d, int ndim, const int64_t *size, const int64_t *stride)
 {
     int64_t last = 0, step, bytes;
     for (int i = 0; i < ndim; i++) {
         if (size[i] == 0)
             return 0;
-        if (__builtin_mul_overflow(size[i] - 1, stride[i], &step) || __builtin_add_overflow(last, step, &last))
+        if ((stride[i] < 0 && size[i] > 1) || __builtin_mul_overflow(size[i] - 1, stride[i], &step) || __builtin_add_overflow(last, step, &last))
             return SIZE_MAX;
     }
     if (__builtin_mul_overflow(last + 1, (int64_t)tp_dtype_bytes(d), &bytes))

@@ -545,7 +545,7 @@ static bool call_inside(const tp_op *op, const tp_value *arg, tp_value *result)
     if (base->kind == TP_LIKE_METADATA && arg[0].tag == TP_TENSOR && !tp_is_fake(arg[0].tensor))
         return tp_fail(TP_ERR_RUNTIME, "Can't call metadata mutating ops on non-Fake Tensor inputs. Found in %s", tp_op_full_name(op, name));
     /* What runs by its decomposition is that also here: its pieces check and guard. */
-    if (!base->work->infer || op->kind == TP_LIKE_COMPOSITE || base->run == tp_run_open) {
+    if (!base->work->infer || op->kind == TP_LIKE_COMPOSITE || base->run == tp_run_open || op->run == tp_run_open) {
         tp_run_fn *run = op->rare->fake ? op->rare->fake : op->open;
         if (run && run == op->rare->fake)
             mark_written(op, arg);

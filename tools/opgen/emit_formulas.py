@@ -95,7 +95,7 @@ def emit_list_views(model, world, symbol, check):
     count = t.as_int(t.compile(d["count"]), d["count"])
     t.body.add("tp_values list = { 0 };")
     t.used_names.add("list")
-    t.body.add(f"int64_t count = {bare(count)};")
+    t.body.add(f"int64_t count = tp_few({bare(count)}, &s.failed);")
     t.body.open("for (int64_t k = 0; k < count && !s.failed; k++)")
     t.bound.append({d["var"]: Val("int", "k")})
     v = t.compile(d["body"])

@@ -561,6 +561,8 @@ class Sizes(Builtins):
         var = self.fresh(f.var)
         if f.high is not None:
             low, high = self.as_int(self.compile(f.low), f.low), self.as_int(self.compile(f.high), f.high)
+            if not bare(high).isdigit() and not bare(high).startswith("tp_dim("):
+                high = f"tp_few({bare(high)}, {self.bad_place})"
             self.body.open(f"for (int64_t {var} = {low}; {var} < {bare(high)}; {var}++)")
             self.bound.append({f.var: Val("int", var)})
         else:

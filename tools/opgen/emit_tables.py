@@ -317,6 +317,9 @@ class Tables:
         alias = model.column("alias")
         if alias and alias.data["how"] != "never":
             out.append(f"TP_OP_ALIAS_{alias.data['how'].upper()}")
+        overlap = model.column("overlap")
+        if overlap and (op.variant == "out" or op.base is None and op.variant == "inplace"):
+            out.append(f"TP_OP_APART_{overlap.data['how'].upper()}")
         out += [f"TP_OP_{w.upper()}" for w in self.faces(op)]
         if any(model.schema.index(n) >= 0 and model.schema.args[model.schema.index(n)].type.is_tensor for n in model.numbers):
             out.append("TP_OP_NUMBERS")

@@ -325,6 +325,13 @@ class Parser:
     def column_commutes(self):
         return {}
 
+    def column_overlap(self):
+        how = self.name()
+        if how not in ("never", "self", "whole"):
+            self.at -= 1
+            self.fail("expected never, self or whole")
+        return {"how": how}
+
     def column_name(self):
         out = {"name": self.string() if self.kind() == "string" else self.name(), "variants": {}}
         while self.has(","):

@@ -245,6 +245,11 @@ TP_HOOK_D(tp_d_trilinear)
     if (s.failed)
         return tp_scope_end(&s);
     int n = x[0].tensor->ndim;
+    for (int i = 1; i < 3; i++)
+        if (!s.failed && x[i].tensor->ndim != n)
+            s.failed = !tp_fail(TP_ERR_RUNTIME, "_trilinear: operands must have as many dimensions once expanded, got %d and %d", n, x[i].tensor->ndim);
+    if (s.failed)
+        return tp_scope_end(&s);
     for (uint32_t i = 0; i < tp_length(arg[6]) && !s.failed; i++)
         sums |= (uint64_t)1 << tp_wrap(tp_as_int(arg[6].list->item[i]), n, &s.failed);
     for (int d = 0; d < n && !s.failed; d++)        /* what the third operand does not have is summed with the first product */

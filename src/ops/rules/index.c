@@ -201,6 +201,11 @@ static int lay_operands(const tp_tensor *self, tp_list *indices, int *ndim, int6
         }
     if (unknown && place_ndim == 0)
         common[place_ndim++] = 2;       /* what is counted in a run is seldom 1 */
+    *ndim = place_ndim;
+    for (int i = 0; i < self->ndim; i++)
+        *ndim += !p.indexed[i];
+    if (*ndim > TP_MAX_DIMS)
+        return tp_fail(TP_ERR_RUNTIME, "a result of %d dimensions has more than the %d that are allowed here", *ndim, TP_MAX_DIMS) ? 1 : 0;
     *ndim = 0;
     for (int i = 0; i <= self->ndim; i++) {
         for (int k = 0; i == p.outer && k < place_ndim; k++) {

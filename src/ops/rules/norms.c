@@ -142,6 +142,8 @@ TP_HOOK_D(tp_d_layer_norm_twice)
 TP_HOOK_D(tp_d_batch_norm_twice)
 {
     tp_scope s = { 0 };
+    if (arg[5].tag == TP_NONE || arg[6].tag == TP_NONE)
+        return tp_fail(TP_ERR_UNIMPLEMENTED, "native_batch_norm_backward: its gradient without the statistics is not implemented");
     shapes f = batch_shapes(&s, arg[4].tensor);
     (void)op;
     return run(&s, &f, arg, !tp_as_bool(arg[8]), result);

@@ -69,3 +69,13 @@ TP_HOOK_D(tp_d_pad_circular)
     }
     return tp_rule_done(&s, made, result);
 }
+
+/* A padding says both ends of every dim: one number does not stand for all. (padding, how many, does the text say how many there are?) */
+TP_HOOK_C(tp_c_pads)
+{
+    long long wanted = LL(tp_as_int(arg[1])), given = tp_length(arg[0]);
+    if (arg[0].tag == TP_LIST && given == wanted)
+        return true;
+    return tp_as_int(arg[2]) ? tp_fail(TP_ERR_RUNTIME, "padding size is expected to be %lld, but got: %lld", wanted, given)
+                             : tp_fail(TP_ERR_RUNTIME, "padding size is expected to be %lld", wanted);
+}

@@ -187,6 +187,8 @@ TP_HOOK_D(tp_d_clamped_indices)
     tp_scope s = { 0 };
     tp_values all = { 0 };
     (void)op;
+    if (tp_length(arg[1]) > (uint32_t)arg[0].tensor->ndim)
+        return tp_fail(TP_ERR_INDEX, "too many indices for tensor of dimension %d (got %u)", arg[0].tensor->ndim, tp_length(arg[1]));
     for (uint32_t i = 0; i < tp_length(arg[1]) && !s.failed; i++) {
         tp_value index = arg[1].list->item[i];
         if (index.tag == TP_TENSOR)

@@ -175,6 +175,8 @@ TP_HOOK_D(tp_d_narrow_tensor)
 TP_HOOK_D(tp_d_combinations)
 {
     tp_scope s = { 0 };
+    if (tp_as_int(arg[1]) > TP_MAX_DIMS)            /* each takes a dim of the grid */
+        return tp_fail(TP_ERR_RUNTIME, "combinations of more than %d elements are not supported, got %lld", TP_MAX_DIMS, LL(tp_as_int(arg[1])));
     uint32_t r = (uint32_t)tp_as_int(arg[1]);
     bool repeats = tp_as_bool(arg[2]);
     tp_values grid = { 0 }, places = { 0 }, chosen = { 0 };

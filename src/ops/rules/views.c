@@ -293,3 +293,20 @@ TP_HOOK_D(tp_d_contiguous)
     }
     return tp_rule_done(&s, CALL(clone, arg[0], tp_of_format(format)), result);
 }
+
+/* as_strided: strides that are known now lead forward. */
+TP_HOOK_C(tp_c_strides)
+{
+    int64_t stride[TP_MAX_DIMS];
+    bool backward = false;
+    for (uint32_t i = 0; i < tp_length(arg[0]); i++)
+        backward |= arg[0].list->item[i].tag == TP_INT && arg[0].list->item[i].i < 0;
+    int count = backward ? tp_as_ints(arg[0], stride, TP_MAX_DIMS, 0) : 0;
+    if (count <= 0)
+        return count == 0;
+    tp_text text = { 0 };
+    tp_text_add_sizes(&text, count, stride);
+    tp_fail(TP_ERR_RUNTIME, "as_strided: Negative strides are not supported at the moment, got strides: %s", tp_text_read(&text));
+    tp_text_fini(&text);
+    return false;
+}

@@ -22,6 +22,7 @@ def embedding(
 ):
     if any_overridden(input, weight):
         return override(embedding, locals())
+    _check_strided("embedding", sparse)
     if padding_idx is None:
         padding_idx = -1
     else:
@@ -35,6 +36,12 @@ def embedding(
     return torch.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
+def _check_strided(name, sparse):
+    """Refused before the table is renormed."""
+    if sparse:
+        raise NotImplementedError(f"{name}: sparse=True is not implemented, gradients are strided here")
+
+
 _BAG_MODES = {"sum": 0, "mean": 1, "max": 2}
 
 
@@ -44,6 +51,8 @@ def embedding_bag(
 ):
     if any_overridden(input, weight, offsets, per_sample_weights):
         return override(embedding_bag, locals())
+    if mode != "max":
+        _check_strided("embedding_bag", sparse)
     if weight.dtype == torch.long and input.is_floating_point():
         warnings.warn(
             "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
