@@ -4,7 +4,7 @@
 
 An option acts, or is refused (`_options.refuse`), or is told once that it changes nothing (`_options.tell_once`): each of these reads it. What a
 protocol prescribes is left out: special methods, names that begin with `_`, functions that only raise or give a constant, and testing/. All else
-needs a line `file:function(parameter, ...)  reason` in the list, or one `file or folder*  reason`."""
+needs a line `file:function(parameter, ...)  reason` in the list."""
 import ast
 import pathlib
 import re
@@ -61,10 +61,9 @@ def unexplained():
     """Faults: options that are neither read nor explained, and explanations that explain nothing any more."""
     there = set(found())
     lines = [line for line in LIST.read_text().splitlines() if line and not line.startswith("#")]
-    explained = {re.match(r"(.*?[)*])  \S", line).group(1) for line in lines}
-    whole = tuple(one[:-1] for one in explained if one.endswith("*"))
-    yield from (f"{one}: accepted and ignored" for one in sorted(there - explained) if not one.startswith(whole))
-    yield from (f"{one}: in {LIST.name}, but no longer so" for one in sorted(explained - there) if not one.endswith("*"))
+    explained = {re.match(r"(.*?\))  \S", line).group(1) for line in lines}
+    yield from (f"{one}: accepted and ignored" for one in sorted(there - explained))
+    yield from (f"{one}: in {LIST.name}, but no longer so" for one in sorted(explained - there))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pickle
 import threading
 
 from . import _C
+from ._options import refuse
 from .storage import LEGACY, StorageType, TypedStorage, UntypedStorage
 
 NAME = __name__.rsplit(".", 1)[0]
@@ -88,6 +89,7 @@ def _pickle(obj, pickle_module, protocol, ids=None):
 @contextlib.contextmanager
 def skip_data(materialize_fake_tensors=False):
     """While it is entered, save() writes zeros for the bytes of storages."""
+    refuse("torch.serialization.skip_data", materialize_fake_tensors=(materialize_fake_tensors, False))
     before, _state.skip_data = getattr(_state, "skip_data", False), True
     try:
         yield

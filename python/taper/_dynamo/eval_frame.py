@@ -4,6 +4,7 @@ import types
 
 from .. import _C, _facades
 from ..nn import Module
+from .._options import tell_once
 from . import config
 from .options import check_dynamic
 from .backends.registry import lookup_backend
@@ -266,6 +267,8 @@ def _mark(t, index, attribute):
 
 def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize_on=None):
     """These dimensions vary from call to call."""
+    tell_once("mark_dynamic", "a function is captured for the sizes it is called with, and again for others", hint_override=(hint_override, None),
+              min=(min, None), max=(max, None), specialize_on=(specialize_on, None))
     _mark(t, index, "_dynamo_dynamic_indices")
 
 
@@ -276,6 +279,8 @@ def maybe_mark_dynamic(t, index):
 
 def mark_unbacked(t, index, **options):
     """The same, and nothing is to be assumed of their sizes."""
+    tell_once("mark_unbacked", "a function is captured for the sizes it is called with, and again for others",
+              **{name: (value, None) for name, value in options.items()})
     _mark(t, index, "_dynamo_unbacked_indices")
 
 

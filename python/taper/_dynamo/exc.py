@@ -56,6 +56,7 @@ class UserError(Unsupported):
         super().__init__(msg)
         self.error_type = error_type
         self.message = msg
+        self.case_name = case_name
 
 
 class BackendCompilerFailed(TorchDynamoException):

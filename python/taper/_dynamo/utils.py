@@ -3,6 +3,7 @@ import collections
 import math
 
 from .. import _facades
+from .._options import refuse
 
 
 counters = collections.defaultdict(collections.Counter)
@@ -13,6 +14,8 @@ def same(ref, res, fp64_ref=None, cos_similarity=False, tol=1e-4, equal_nan=Fals
     """Are two results of a program equal, tensors within a tolerance?"""
     from .. import Tensor, allclose
 
+    refuse("torch._dynamo.utils.same", fp64_ref=(fp64_ref, None), cos_similarity=(cos_similarity, False), ignore_non_fp=(ignore_non_fp, False),
+           relax_numpy_equality=(relax_numpy_equality, False))
     if isinstance(ref, (list, tuple)) and not isinstance(ref, Tensor):
         return isinstance(res, (list, tuple)) and len(ref) == len(res) and all(
             same(a, b, tol=tol, equal_nan=equal_nan, exact_dtype=exact_dtype) for a, b in zip(ref, res))

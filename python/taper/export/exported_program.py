@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Optional
 
 from .. import _C
+from .._options import refuse
 from ..fx import Graph, GraphModule
 from ..fx.graph import _PyTreeCodeGen, _PyTreeInfo
 from ..nn import Module, Parameter
@@ -72,6 +73,7 @@ class ExportedProgram:
 
     def __init__(self, root, graph, graph_signature, state_dict, range_constraints, module_call_graph, example_inputs=None, constants=None,
                  verifiers=None, *, _dialect="TRAINING", _aliases=None, _shape_env=None, _guards_code=()):
+        refuse("ExportedProgram", verifiers=(verifiers, None))
         graph._codegen = Graph()._codegen
         self._graph_module = root if isinstance(root, GraphModule) else GraphModule(root, graph)
         self._graph_signature = graph_signature

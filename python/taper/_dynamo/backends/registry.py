@@ -47,9 +47,11 @@ def aot_eager(gm, example_inputs):
 
 @register_backend
 def inductor(gm, example_inputs, **options):
+    from ..._options import refuse
     from ...fx.experimental.proxy_tensor import make_fx
     from .._words import acting
 
+    refuse("the back end inductor", **{name: (value, None) for name, value in options.items()})
     if any(node.op == "call_function" and node.target in acting() for node in gm.graph.nodes):
         return gm.forward           # a plan runs under one grad mode, and without autocast
     traced = make_fx(gm.forward, tracing_mode="fake", _allow_non_fake_inputs=True, pre_dispatch=True)(*example_inputs)
