@@ -85,6 +85,7 @@ test-all:
 	$(MAKE) test ORACLE=1
 	$(MAKE) test-ops
 	$(MAKE) test-cc
+	TAPER_SWEEP=1 $(PYTEST) tests/python/test_compile_outside_objects.py
 	$(MAKE) asan
 	$(MAKE) fuzz SECONDS_EACH=600
 	$(MAKE) fuzz-programs fuzz-captures fuzz-ops
