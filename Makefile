@@ -90,7 +90,7 @@ test-all:
 	$(MAKE) fuzz SECONDS_EACH=600
 	$(MAKE) fuzz-programs fuzz-captures fuzz-ops
 	$(MAKE) fuzz-sym CASES=20000
-	$(MAKE) fuzz-binding CALLS=600
+	$(MAKE) fuzz-binding BUDGET=600
 
 # How much of PyTorch's ops and names is here, what is missing by name; which samples are run at sizes other than they were traced at.
 check-ops: build $(BUILD)/src/taper-test
@@ -143,11 +143,11 @@ CASES ?= 3000
 fuzz-sym: build .venv-oracle/ready
 	TAPER_ORACLE=$(ORACLE_PY) TAPER_SYM_CASES=$(CASES) TAPER_SYM_FIRST=$(FIRST) $(PYTEST) tests/sym
 
-# Everything in the extension, called with hostile arguments in children. CALLS: how many for each function, method and way to ask an object.
-CALLS ?= 200
+# Everything in the extension, called with hostile arguments in children. BUDGET: how many for each function, method and way to ask an object.
+BUDGET ?= 200
 fuzz-binding: build
-	$(RUN) tests/binding/sweep.py --budget $(CALLS) --jobs $(JOBS)
-	$(RUN) tests/binding/sweep.py --budget $(CALLS) --jobs $(JOBS) --python --share 0.2
+	$(RUN) tests/binding/sweep.py --budget $(BUDGET) --jobs $(JOBS)
+	$(RUN) tests/binding/sweep.py --budget $(BUDGET) --jobs $(JOBS) --python --share 0.2
 
 $(BUILD)/bench-guards: bench/guards.c build
 	cc -std=gnu17 -O2 -Isrc $< -o $@ -L$(BUILD)/src -ltaper -Wl,-rpath,$(CURDIR)/$(BUILD)/src
