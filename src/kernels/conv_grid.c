@@ -155,7 +155,7 @@ static void copy_plain_row(const copying *c, const char *x, char *to)
         memcpy(to + at, x + at, 32);
     if (n >= 32)
         memcpy(to + n - 32, x + n - 32, 32);
-    else
+    else if (n > 0)                     /* a gradient of no elements has no memory */
         memcpy(to, x, (size_t)n);
 }
 
