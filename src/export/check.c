@@ -2,6 +2,8 @@
  *
  * For each size, in PyTorch's order: the symbol unifies with values already seen; a size that is an expression of one unseen
  * symbol is solved for it; then bounds. A lower bound up to 2 is not enforced, so that sizes 0 and 1 pass an ordinary Dim. */
+#include <string.h>
+
 #include "base/array.h"
 #include "export/constraints.h"
 #include "export/signature.h"
@@ -159,6 +161,25 @@ static bool check_constant(const checking *c, tp_value want, tp_value got)
     return false;
 }
 
+/* What a program writes to an input is its own: tensors that share memory with it were separate ones when it was traced. */
+static bool check_written(const tp_signature *s, const tp_value *input, size_t count)
+{
+    for (size_t o = 0; o < s->output_count; o++) {
+        const tp_tensor *written = NULL;
+        size_t i = 0, at = 0;
+        for (size_t row = 0; s->output[o].kind == TP_OUTPUT_INPUT && row < s->input_count; row++)
+            if (s->input[row].kind == TP_INPUT_USER && i++ < count && strcmp(s->input[row].name, s->output[o].target) == 0)
+                written = tp_as_tensor(input[at = i - 1]);
+        for (i = 0; written && i < count; i++) {
+            const tp_tensor *t = tp_as_tensor(input[i]);
+            if (i != at && t && !tp_tensor_is_symbolic(t) && tp_tensor_overlaps(t, written))
+                return tp_fail(TP_ERR_UNIMPLEMENTED, "the program writes to its input '%s', which shares memory with another input: that is not "
+                               "implemented in Taper yet", s->output[o].target);
+        }
+    }
+    return true;
+}
+
 bool tp_inputs_check(const tp_graph *g, const tp_signature *s, const tp_value *input, size_t count, tp_input_path *path, void *data)
 {
     checking c = { 0 };
@@ -179,5 +200,5 @@ bool tp_inputs_check(const tp_graph *g, const tp_signature *s, const tp_value *i
         i++;
     }
     tp_array_fini(&c.seen);
-    return ok;
+    return ok && check_written(s, input, count);
 }

@@ -98,7 +98,8 @@ static bool put_list(tp_json_writer *w, tp_value v, const tp_arg *type)
     nodes = nodes || (empty && type && type->type == TP_TYPE_TENSOR);
     floats = floats || (empty && type && type->type == TP_TYPE_FLOAT);
     none = none || (nodes && type && type->items_optional);
-    if (others || (none && !nodes) || (nodes && (ints || floats || bools || texts)))
+    if (others || (none && !nodes) || (nodes && (ints || floats || bools || texts)) ||
+        (texts && (ints || floats || bools || syms)))
         return tp_fail(TP_ERR_UNIMPLEMENTED, "pt2: a list of such things cannot be saved");
     tp_json_put_key(w, nodes ? none ? "as_optional_tensors" : "as_tensors" : syms ? "as_sym_ints" : floats ? "as_floats"
                        : texts ? "as_strings" : bools ? "as_bools" : "as_ints");

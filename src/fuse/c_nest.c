@@ -130,6 +130,9 @@ const char *tp_c_store(tp_c *c, const char *expression, tp_dtype from, tp_dtype 
 {
     if (to == TP_b8 && from != TP_b8)
         return tp_c_text(c, "%s != 0", expression);
+    /* Of a float an integer takes the low bits, as eager calls do: a cast to a short type says nothing of numbers that do not fit. */
+    if (tp_dtype_is_float(from) && tp_dtype_is_integral(to) && tp_dtype_bytes(to) < 8)
+        return tp_c_text(c, "(%s)(int64_t)(%s)", tp_c_type(to), expression);
     return from == to ? expression : tp_c_text(c, "(%s)(%s)", tp_c_type(to), expression);
 }
 

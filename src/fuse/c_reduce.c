@@ -167,14 +167,16 @@ bool tp_c_reduction(tp_c *c, const tp_op *op)
     w.compute = tp_c_compute(w.in);
     w.parameter = r->parameter >= 0 && !tp_is_none(c->arg[r->parameter]) ? tp_as_double(c->arg[r->parameter])
                                                                          : r->constant;
-    bool real = tp_dtype_is_float(w.in);
+    /* Elements take the type of a sum before they are summed: where it is an integer, floats give their low bits. */
+    bool sums = r->reduction == TP_REDUCE_sum || r->reduction == TP_REDUCE_prod;
+    bool real = tp_dtype_is_float(sums ? (tp_dtype)w.out.fact->dtype : w.in);
     const char *type = real ? "double" : "int64_t";
     tp_c_value none = { .buffer = -1, .fact = NULL };
     loops(c, &w, false);
     tp_c_open(c, "%s", "");
     switch ((tp_reduction)r->reduction) {
-    case TP_REDUCE_sum: one_pass(c, &w, type, "0", real ? "s += x;" : "s = (int64_t)((uint64_t)s + (uint64_t)x);", "s"); break;
-    case TP_REDUCE_prod: one_pass(c, &w, type, "1", real ? "s *= x;" : "s = (int64_t)((uint64_t)s * (uint64_t)x);", "s"); break;
+    case TP_REDUCE_sum: one_pass(c, &w, type, "0", real ? "s += x;" : "s = (int64_t)((uint64_t)s + (uint64_t)(int64_t)x);", "s"); break;
+    case TP_REDUCE_prod: one_pass(c, &w, type, "1", real ? "s *= x;" : "s = (int64_t)((uint64_t)s * (uint64_t)(int64_t)x);", "s"); break;
     case TP_REDUCE_mean: one_pass(c, &w, "double", "0", "s += x;", w.count ? tp_c_text(c, "s / %lld", (long long)w.count) : "NAN"); break;
     case TP_REDUCE_any: one_pass(c, &w, type, "0", "s = s != 0 || x != 0;", "s"); break;
     case TP_REDUCE_all: one_pass(c, &w, type, "1", "s = s != 0 && x != 0;", "s"); break;

@@ -112,9 +112,15 @@ static PyObject *find_written(tracing *t, PyObject *seen, PyObject *replaced)
     for (Py_ssize_t i = 0; list && t->functional && i < PyList_GET_SIZE(seen); i++) {
         PyObject *input = PyList_GET_ITEM(seen, i), *key = PyLong_FromSsize_t(i), *by = NULL, *pair = NULL;
         if (key && face_is_tensor(input)) {
+            tp_functional_changes changes = tp_functional_changes_of(t->functional, face_tensor(input));
             by = PyDict_GetItemWithError(replaced, key);
-            if (!by && tp_functional_changes_of(t->functional, face_tensor(input)).data)
+            if (!by && changes.data)
                 by = input;
+            if (!by && changes.metadata) {
+                PyErr_SetString(PyExc_NotImplementedError, "export of a program that changes the sizes or strides of an input in place (t_, "
+                                "unsqueeze_ and the like) is not implemented in Taper yet");
+                Py_CLEAR(list);
+            }
         }
         if (by && (!(pair = PyTuple_Pack(2, key, by)) || PyList_Append(list, pair) < 0))
             Py_CLEAR(list);

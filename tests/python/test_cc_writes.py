@@ -206,3 +206,14 @@ def test_the_c_example_prints_every_type(tmp_path):
     torch.export.save(wide, str(tmp_path / "w.pt2"))
     line = subprocess.run([str(tmp_path / "run"), str(tmp_path / "w.pt2"), "1", "2.5"], check=True, capture_output=True, text=True).stdout
     assert re.sub(r"\s+", " ", line).strip() == "float64[40, 1] " + " ".join(["2.5"] * 40)
+
+
+def test_floats_become_integers_by_their_low_bits(tmp_path):
+    x = torch.tensor([float("nan"), 3e9, -3e9, float("inf"), 2.9, -2.9, 300.0])
+    check(tmp_path, lambda x: [x.int(), x.to(torch.uint8), x.double().int(), x.sum(dtype=torch.int32), x[4:].to(torch.int64)], x)
+
+
+def test_sums_and_products_in_another_type(tmp_path):
+    n = torch.tensor([2**40, -(2**40), 2**30, 3])
+    check(tmp_path, lambda x, n: [x.sum(dtype=torch.int64), x.prod(dtype=torch.int32), n.prod(dtype=torch.float64), n.sum(dtype=torch.float32), n.prod()],
+          torch.tensor([2.9, -3.9, 1e9]), n)

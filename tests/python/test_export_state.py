@@ -1,6 +1,7 @@
 """After export, a failed one too, the model and the process are what they were; no container, class or global holds a traced value."""
 import collections
 import functools
+import io
 import random
 
 import pytest
@@ -310,3 +311,64 @@ def test_autocast_inside_is_refused():
     error = check(inside, export)
     assert isinstance(error, NotImplementedError) and "autocast" in str(error)
     assert (taper.ones(2, 2) @ taper.ones(2, 2)).dtype is taper.float32
+
+
+class Aliased(nn.Module):
+    def __init__(self):
+        super().__init__()
+        whole = taper.zeros(2, 2)
+        self.register_buffer("whole", whole)
+        self.register_buffer("row", whole[0])
+
+    def forward(self, x):
+        self.whole.add_(x)
+        return self.row * 2
+
+
+class WritesAnInput(nn.Module):
+    def forward(self, x, y):
+        x.add_(1)
+        return y * 2
+
+
+class TurnsItsInput(nn.Module):
+    def __init__(self, change):
+        super().__init__()
+        self.change = change
+
+    def forward(self, x):
+        self.change(x)
+        return x * 1
+
+
+def test_memory_that_state_shares():
+    with pytest.raises(NotImplementedError, match="writes to whole, whose memory row shares"):
+        export(Aliased(), (taper.ones(2),))
+
+
+def test_memory_that_inputs_share():
+    module = export(WritesAnInput(), (taper.ones(2), taper.ones(2))).module()
+    x, y = taper.ones(2), taper.ones(2)
+    assert module(x, y).tolist() == [2, 2] and x.tolist() == [2, 2]
+    whole = taper.ones(3)
+    for x, y in ((whole, whole), (whole[:2], whole[1:]), (whole[1:], whole[:2])):
+        if len(x) == 2:
+            with pytest.raises(NotImplementedError, match="its input 'x', which shares memory with another input"):
+                module(x, y)
+    assert module(whole[:1].expand(2).clone(), whole[1:]).tolist() == [2, 2]
+    assert whole.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("change", [lambda x: x.t_(), lambda x: x.unsqueeze_(0), lambda x: x.squeeze_(1), lambda x: x.swapdims_(0, 1)])
+def test_sizes_of_inputs_that_are_changed(change):
+    with pytest.raises(NotImplementedError, match="changes the sizes or strides of an input in place"):
+        export(TurnsItsInput(change), (taper.ones(2, 1),))
+
+
+@pytest.mark.parametrize("sizes", [[2, "x"], ["x", 2], ["x", 2.0], [True, "x"]])
+def test_lists_that_no_file_holds(sizes):
+    program = export(TurnsItsInput(lambda x: x.view(1, 2)), (taper.ones(2, 1),))
+    node = next(n for n in program.graph.nodes if n.op == "call_function")
+    node.args = (node.args[0], sizes)
+    with pytest.raises(NotImplementedError, match="a list of such things cannot be saved"):
+        taper.export.save(program, io.BytesIO())

@@ -136,7 +136,7 @@ class OptimizedModule(Module):
         mod = self.__dict__["_modules"]["_orig_mod"]
         while isinstance(mod, OptimizedModule):
             mod = mod._orig_mod
-        if mod._forward_hooks or mod._forward_pre_hooks or mod._backward_hooks or mod._backward_pre_hooks:
+        if type(mod).__call__ is not Module.__call__ or mod._forward_hooks or mod._forward_pre_hooks or mod._backward_hooks or mod._backward_pre_hooks:
             own = mod.__dict__.get("forward")
             mod.__dict__["forward"] = self._forward_of(mod)
             try:

@@ -368,6 +368,7 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
     rows = {row[4]: row[:3] for row in state}
     lifted, kept = _lift_constants(graph, constants, aliases, taken, before)
     rows.update(lifted)
+    _check_aliased(state, [i for i in written if i < len(state)])
     kinds = []
     for i in written:
         if i < len(state) and state[i][0] is InputKind.PARAMETER:
@@ -390,6 +391,18 @@ def _export(mod, args, kwargs=None, dynamic_shapes=None, *, strict=True, preserv
                            range_constraints=_range_constraints(symbols, fakes), module_call_graph=called,
                            example_inputs=(args, kwargs), constants=kept, _dialect="TRAINING" if pre_dispatch or not _functional else "ATEN",
                            _aliases=_aliases_of(mod), _shape_env=mode.shape_env, _guards_code=guards)
+
+
+def _check_aliased(state, written):
+    """State that is written shares no memory with other state: the graph has them as tensors of their own."""
+    def memory(tensor):
+        return tensor.untyped_storage().data_ptr()
+
+    for i in written:
+        for row in state:
+            if row[3] is not state[i][3] and memory(row[3]) and memory(row[3]) == memory(state[i][3]):
+                raise NotImplementedError(f"export of a program that writes to {state[i][1]}, whose memory {row[1]} shares, is not implemented in "
+                                          "Taper yet")
 
 
 def _aliases_of(mod):

@@ -195,6 +195,11 @@ static PyObject *call_method(capture *c, PyObject *method, PyObject *args, PyObj
 /* ---- modules ---- */
 static bool is_leaf(PyObject *module)
 {
+    PyObject *own = PyObject_GenericGetDict(module, NULL);
+    bool patched = own && PyDict_Contains(own, face.name_forward) != 0;
+    Py_XDECREF(own);
+    if (patched)
+        return false;
     capture_words *w = capture_the_words();
     PyObject *where = PyObject_GetAttrString((PyObject *)Py_TYPE(module), "__module__");
     const char *text = where && PyUnicode_Check(where) ? PyUnicode_AsUTF8(where) : NULL;
@@ -204,15 +209,11 @@ static bool is_leaf(PyObject *module)
     return ours && PyObject_IsInstance(module, w->opened) == 0;
 }
 
-/* What a leaf computes depends on its mode and its tensors. */
+/* What a leaf computes depends on its mode, on what it was made with, on its tensors and on its children. */
 static bool guard_leaf(capture *c, PyObject *module, int32_t source)
 {
-    static const char *const dicts[] = { "_parameters", "_buffers" };
-    PyObject *training = PyUnicode_InternFromString("training"), *mode = training ? PyObject_GetAttr(module, training) : NULL;
-    int32_t at = mode ? tp_source_in(c->sources, SOURCE_ATTRIBUTE, source, 0, training) : -1;
-    bool ok = at >= 0 && tp_guard_add(c->sources, GUARD_EQUAL, at, mode, 0);
-    Py_XDECREF(training);
-    Py_XDECREF(mode);
+    static const char *const dicts[] = { "_parameters", "_buffers", "_modules" };
+    bool ok = tp_guard_settings(c->sources, source, module);
     for (size_t i = 0; ok && i < TP_COUNT(dicts); i++) {
         PyObject *name = PyUnicode_InternFromString(dicts[i]), *dict = name ? PyObject_GetAttr(module, name) : NULL, *key, *value;
         int32_t of = dict ? tp_source_in(c->sources, SOURCE_ATTRIBUTE, source, 0, name) : -1;
@@ -220,7 +221,9 @@ static bool guard_leaf(capture *c, PyObject *module, int32_t source)
         Py_ssize_t next = 0;
         while (ok && PyDict_Check(dict) && PyDict_Next(dict, &next, &key, &value)) {
             int32_t item = tp_source_in(c->sources, SOURCE_ITEM, of, 0, key);
-            ok = item >= 0 && tp_guard_add(c->sources, GUARD_ID, item, value, 0);
+            bool child = i == 2 && value != Py_None;
+            ok = item >= 0 && tp_guard_add(c->sources, GUARD_ID, item, value, 0) &&
+                 (!child || (tp_guard_add(c->sources, GUARD_NO_HOOKS, item, NULL, 0) && guard_leaf(c, value, item)));
         }
         Py_XDECREF(name);
         Py_XDECREF(dict);

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "grad/tape.h"
-#include "python/capture/source.h"
+#include "python/capture/capture.h"
 
 /* Layers whose keys on an argument change what a captured op would do. */
 enum { WATCHED_KEYS = TP_LAYER_BIT(TP_LAYER_FAKE) | TP_LAYER_BIT(TP_LAYER_DISPATCH) | TP_LAYER_BIT(TP_LAYER_TRANSFORM) | TP_KEY_INFERENCE };
@@ -69,6 +69,34 @@ bool tp_guard_tensor(tp_sources *s, int32_t at, PyObject *tensor)
     }
     Py_INCREF(f->type);
     return true;
+}
+
+/* A constant, or a tuple of such: comparing it runs no code of the program's. */
+static bool is_setting(PyObject *o)
+{
+    for (Py_ssize_t i = 0; PyTuple_CheckExact(o) && i < PyTuple_GET_SIZE(o); i++)
+        if (!capture_is_constant(PyTuple_GET_ITEM(o, i)))
+            return false;
+    return PyTuple_CheckExact(o) || PyCFunction_Check(o) || capture_is_constant(o);
+}
+
+bool tp_guard_settings(tp_sources *s, int32_t at, PyObject *module)
+{
+    PyObject *own = PyObject_GenericGetDict(module, NULL), *kept = own ? PyDict_New() : NULL, *key, *value;
+    Py_ssize_t next = 0;
+    bool ok = kept;
+    for (size_t i = 0; ok && i < s->guard.count; i++)
+        if (s->guard.item[i].kind == GUARD_SETTINGS && s->guard.item[i].source == at) {      /* the module was called before */
+            Py_DECREF(own);
+            Py_DECREF(kept);
+            return true;
+        }
+    while (ok && PyDict_Next(own, &next, &key, &value))
+        ok = !is_setting(value) || PyDict_SetItem(kept, key, value) == 0;
+    ok = ok && tp_guard_add(s, GUARD_SETTINGS, at, kept, PyDict_GET_SIZE(own));
+    Py_XDECREF(own);
+    Py_XDECREF(kept);
+    return ok;
 }
 
 /* ---- checking ---- */
@@ -163,6 +191,24 @@ static bool answers(PyObject *function, PyObject *question)
     return same;
 }
 
+/* A dict whose version is the one seen has not changed; one whose mode was set to what it is has another, but the same contents. */
+static bool settings_fit(guard *g, PyObject *module)
+{
+    PyObject **at = _PyObject_GetDictPtr(module), *own = at && *at ? Py_NewRef(*at) : PyObject_GenericGetDict(module, NULL), *key, *value;
+    Py_ssize_t next = 0;
+    bool fits = own && version_of(own) == g->seen[0], changed = own && !fits;
+    if (changed && (fits = PyDict_GET_SIZE(own) == g->number))
+        while (fits && PyDict_Next(g->object, &next, &key, &value)) {
+            PyObject *is = PyDict_GetItemWithError(own, key);
+            fits = is && is_equal(is, value);
+        }
+    if (changed && fits)
+        g->seen[0] = version_of(own);
+    Py_XDECREF(own);
+    PyErr_Clear();
+    return fits;
+}
+
 static bool code_fits(const guard *g, PyObject *o)
 {
     if (!PyFunction_Check(o) || PyFunction_GET_CODE(o) != g->object)
@@ -209,6 +255,7 @@ static bool holds(const tp_sources *s, guard *g, PyObject *o, const call_state *
     case GUARD_OTHER: return o != tp_source_value(s, (int32_t)g->number, call, values);
     case GUARD_CODE: return code_fits(g, o);
     case GUARD_BUILTIN: return is_builtin(g, o);
+    case GUARD_SETTINGS: return settings_fit(g, o);
     case GUARD_NO_HOOKS: return face_module_is_plain(o);
     case GUARD_ANSWER: return answers(o, g->object);
     }
@@ -270,6 +317,7 @@ PyObject *tp_guard_text(const tp_sources *s, const guard *g)
         break;
     case GUARD_CODE: text = PyUnicode_FromFormat("%U.__code__ is %R", where, g->object); break;
     case GUARD_BUILTIN: text = PyUnicode_FromFormat("%R not in %U", PyTuple_GET_ITEM(g->object, 0), where); break;
+    case GUARD_SETTINGS: text = PyUnicode_FromFormat("%R <= %U.__dict__.items()", g->object, where); break;
     case GUARD_NO_HOOKS: text = PyUnicode_FromFormat("not %U._forward_hooks", where); break;
     case GUARD_ANSWER: text = PyUnicode_FromFormat("%U(*%R) == %R", where, PyTuple_GET_ITEM(g->object, 0), PyTuple_GET_ITEM(g->object, 1)); break;
     }

@@ -52,6 +52,7 @@ typedef enum guard_kind {
     GUARD_OTHER,            /* it is not */
     GUARD_CODE,             /* a function: its code is `object`, it has `number` defaults */
     GUARD_BUILTIN,          /* a dict of globals: it lacks, and the builtins have, object = (name, value, builtins) */
+    GUARD_SETTINGS,         /* a module: it has `number` attributes of its own, and those of `object`, a dict of constants */
     GUARD_NO_HOOKS,         /* a module: no hook of any kind, its own or for all */
     GUARD_ANSWER,           /* a function that reads a setting: object is (arguments, what it answers) */
 } guard_kind;
@@ -94,6 +95,7 @@ int32_t tp_source_in(tp_sources *s, source_kind kind, int32_t base, int32_t numb
 /* Adds an assumption unless it is there; false: exception set. `object` may be NULL. */
 bool tp_guard_add(tp_sources *s, guard_kind kind, int32_t source, PyObject *object, int64_t number);
 bool tp_guard_tensor(tp_sources *s, int32_t source, PyObject *tensor);
+bool tp_guard_settings(tp_sources *s, int32_t at, PyObject *module);    /* its mode and what it was made with */
 PyObject *tp_guard_object(const guard *g);       /* borrowed: what is meant; NULL: nothing, or it is dead */
 int tp_sources_traverse(const tp_sources *s, visitproc visit, void *arg);
 

@@ -14,7 +14,8 @@ static const char *const data_names[] = { "item", "tolist", "numpy", "__bool__",
                                           "resize_" };
 
 /* What a tensor from outside has and its stand-in has not: a history, a base, writes made to it before. */
-static const char *const own_names[] = { "_version", "is_leaf", "_is_view", "is_inference", "retains_grad", "output_nr", "_cdata" };
+static const char *const own_names[] = { "_version", "is_leaf", "_is_view", "is_inference", "retains_grad", "output_nr", "_cdata",
+                                         "storage_offset" };
 
 static bool asks_itself(capture *c, const char *name, PyObject *tensor)
 {
@@ -250,6 +251,12 @@ PyObject *capture_call_function(capture *c, PyObject *callable, PyObject *args, 
     PyObject *own = kwargs && PyDict_GET_SIZE(kwargs) ? kwargs : NULL, *inside = all_inside(c, args, &own);
     if (!inside)
         return NULL;
+    PyObject *leaf = own ? PyDict_GetItemString(own, "requires_grad") : NULL;
+    if (leaf && leaf != Py_False) {                 /* a graph gives results: none is a leaf that gradients end in */
+        Py_DECREF(inside);
+        Py_DECREF(own);
+        return capture_unsupported("a tensor made with requires_grad=True");
+    }
     bool grad = tp_self.grad_mode, op = Py_IS_TYPE(callable, face.op_function) || Py_IS_TYPE(callable, face.overload);
     op |= PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) && Py_IS_TYPE(PyCFunction_GET_SELF(callable), face.op_function);
     PyObject *result = op && !(are_literals(inside, 0) && (!own || are_literals(own, 0))) ? NULL : PyObject_Call(callable, inside, own);

@@ -37,11 +37,20 @@ def eager(gm, example_inputs):
     return gm.forward
 
 
+def _acts(gm):
+    """Does the graph change the gradient mode or autocast? A plan, or a graph of ahead-of-time autograd, runs under one of them."""
+    from .._words import acting
+
+    return any(node.op == "call_function" and node.target in acting() for node in gm.graph.nodes)
+
+
 @register_backend(tags=["debug"])
 def aot_eager(gm, example_inputs):
     from ..._functorch.aot_autograd import aot_module_simplified
     from ..._functorch.compilers import nop
 
+    if _acts(gm):
+        return gm.forward
     return aot_module_simplified(gm, example_inputs, fw_compiler=nop, bw_compiler=nop)
 
 
@@ -49,11 +58,9 @@ def aot_eager(gm, example_inputs):
 def inductor(gm, example_inputs, **options):
     from ..._options import refuse
     from ...fx.experimental.proxy_tensor import make_fx
-    from .._words import acting
-
     refuse("the back end inductor", **{name: (value, None) for name, value in options.items()})
-    if any(node.op == "call_function" and node.target in acting() for node in gm.graph.nodes):
-        return gm.forward           # a plan runs under one grad mode, and without autocast
+    if _acts(gm):
+        return gm.forward
     traced = make_fx(gm.forward, tracing_mode="fake", _allow_non_fake_inputs=True, pre_dispatch=True)(*example_inputs)
     return _C._FxPlan(traced.graph, traced, fixed=True)
 
