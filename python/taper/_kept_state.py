@@ -17,12 +17,16 @@ from . import _C
 
 CONTAINERS = (list, dict, set, bytearray, collections.deque)
 SIMPLE = (type(None), bool, int, float, complex, str, bytes, type, range, slice, frozenset, enum.Enum, types.ModuleType, types.BuiltinFunctionType)
+EXACT = frozenset((*CONTAINERS, collections.OrderedDict, collections.defaultdict))
+PLAIN = frozenset(SIMPLE)       # most values of most modules are of these very classes
 ITERATORS = tuple(t for t in vars(itertools).values() if isinstance(t, type))
 OWN = __name__.partition(".")[0]
 
 
 def _base(container):
     """The class whose methods store into it without side effects of a subclass."""
+    if type(container) in EXACT:
+        return type(container)
     kinds = (collections.OrderedDict, collections.defaultdict, *CONTAINERS)
     return next(kind for kind in kinds if isinstance(container, kind))
 
@@ -41,6 +45,8 @@ def _refill_dict(held, saved):
 
 def _refill(held, saved):
     """The container has its old contents again; nothing is done to one that has them."""
+    if type(held) in EXACT and not held and not saved:
+        return
     base = _base(held)
     if isinstance(held, dict):
         _refill_dict(held, saved)
@@ -96,7 +102,7 @@ class KeptState:
 
     def copy_of(self, value):
         """What stands for a value meanwhile: a copy of a tensor, a tuple or an iterator; anything else stands for itself, its contents wait."""
-        if isinstance(value, SIMPLE):
+        if type(value) in PLAIN or isinstance(value, SIMPLE):
             return value
         known = self.copies.get(id(value))
         if known is None:
@@ -153,12 +159,15 @@ class KeptState:
 
     # ---- what keeps its identity ----
     def contents(self, held):
+        if type(held) in EXACT and not held and not getattr(held, "__dict__", None):
+            self.undo.append(functools.partial(_refill, held, {} if isinstance(held, dict) else ()))
+            return
         saved = bytes(held) if isinstance(held, bytearray) else set(held) if isinstance(held, set) else \
             dict(dict.items(held)) if isinstance(held, dict) else list(held)
         self.undo.append(lambda: _refill(held, saved))
         if isinstance(held, dict):
             for key, value in saved.items():
-                made = self.copy_of(value)
+                made = value if type(value) in PLAIN else self.copy_of(value)
                 if made is not value:
                     _base(held).__setitem__(held, key, made)
         elif isinstance(held, (list, collections.deque)):

@@ -54,7 +54,8 @@ int64_t tp_int_remainder(int64_t a, int64_t b, bool *bad);
 bool tp_guard(tp_sym condition, bool *bad);                     /* decides, and records the guard where that is needed */
 int64_t tp_sym_fixed(tp_sym x, bool *bad);                      /* specialises */
 /* How often a formula repeats a step; more pieces than could be held are an error, and none are made after one. */
-int64_t tp_few(int64_t count, bool *bad);
+int64_t tp_few_checked(int64_t count, bool *bad);
+static inline int64_t tp_few(int64_t count, bool *bad) { return TP_LIKELY(count <= TP_MAX_DIMS && !*bad) ? count : tp_few_checked(count, bad); }
 tp_sym tp_sym_fresh(tp_sym low, tp_sym high, bool *bad);        /* a size that depends on data */
 bool tp_text_same(const char *a, const char *b);                /* NULL: absent, unlike any text */
 bool tp_number_equal_slow(tp_value a, tp_value b);

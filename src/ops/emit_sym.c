@@ -44,7 +44,7 @@ int64_t tp_sym_fixed(tp_sym x, bool *bad)
     return value;
 }
 
-int64_t tp_few(int64_t count, bool *bad)
+int64_t tp_few_checked(int64_t count, bool *bad)
 {
     if (count > 1 << 24 && !*bad)
         *bad = !tp_fail(TP_ERR_RUNTIME, "cannot create a list of %lld pieces", LL(count));

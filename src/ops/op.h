@@ -50,7 +50,7 @@ enum {                          /* tp_op.flags */
     TP_OP_RNG = 1 << 2,         /* may draw random numbers */
     TP_OP_SYNC = 1 << 3,        /* result shape or value depends on data */
     TP_OP_IO = 1 << 4,
-    TP_OP_FILE = 1 << 15,       /* opens files: refused in programs that come from one */
+    TP_OP_FILE = 1 << 18,       /* opens files: refused in programs that come from one */
     TP_OP_ALIAS_MAYBE = 1 << 5, /* may return its input */
     TP_OP_FUNCTION = 1 << 6,    /* face: torch.NAME */
     TP_OP_METHOD = 1 << 7,      /* face: Tensor.NAME */

@@ -121,3 +121,17 @@ def test_a_gradient_mode_that_is_left_on(backend):
     x = torch.ones(2, requires_grad=True)
     compiled = torch.compile(outside, backend=backend)
     assert all(compiled().requires_grad for _ in range(3))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("space, name", [(torch, "sin"), (F, "relu"), (torch.linalg, "norm"), (torch, "where")])
+def test_functions_of_the_package_that_are_exchanged(monkeypatch, space, name, backend):
+    dynamo.reset()
+    x = torch.linspace(-1, 1, 4)
+    programs = {"sin": lambda x: torch.sin(x), "relu": lambda x: F.relu(x), "norm": lambda x: torch.linalg.norm(x), "where": lambda x: torch.where(x > 0, x, -x)}
+    compiled = torch.compile(programs[name], backend=backend)
+    assert torch.equal(compiled(x), programs[name](x))
+    monkeypatch.setattr(space, name, lambda x, *rest: x * 7)
+    assert torch.equal(compiled(x), programs[name](x))
+    monkeypatch.undo()
+    assert torch.equal(compiled(x), programs[name](x))

@@ -329,6 +329,16 @@ static PyObject *from_super(capture *c, PyObject *o, PyObject *name)
     return value;
 }
 
+/* A function of the package that the program names may be another tomorrow; what the package's own code names is taken to stay. */
+static bool pin_function(capture *c, PyObject *globals, PyObject *name, PyObject *value)
+{
+    if (!c->frame || capture_trusts(c->frame->globals) || !(PyFunction_Check(value) || PyCFunction_Check(value)) ||
+        PyDict_GetItemWithError(globals, name) != value)
+        return !PyErr_Occurred();
+    int32_t held = tp_source_in(c->sources, SOURCE_HELD, NO_SOURCE, 0, globals), at = held < 0 ? -1 : tp_source_in(c->sources, SOURCE_ITEM, held, 0, name);
+    return at >= 0 && tp_guard_add(c->sources, GUARD_ID, at, value, 0);
+}
+
 static PyObject *from_namespace(capture *c, PyObject *o, PyObject *name)
 {
     PyObject *globals = PyModule_GetDict(o), *value;
@@ -353,7 +363,7 @@ static PyObject *from_namespace(capture *c, PyObject *o, PyObject *name)
         return NULL;
     int32_t base = source_of(c, o);
     if (capture_trusts(globals)) {
-        PyObject *set = capture_setting(c, globals, name, value);
+        PyObject *set = pin_function(c, globals, name, value) ? capture_setting(c, globals, name, value) : NULL;
         Py_DECREF(value);
         return set;
     }
