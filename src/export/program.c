@@ -111,8 +111,7 @@ const char *tp_program_input(const tp_program *p, size_t i, tp_value *fact)
     return NULL;
 }
 
-/* ---- running ---- */
-static tp_tensor *state_of(const tp_program *p, const char *name)
+tp_tensor *tp_program_state(const tp_program *p, const char *name)
 {
     for (size_t i = 0; i < p->state_count; i++)
         if (strcmp(p->state[i].name, name) == 0)
@@ -120,7 +119,14 @@ static tp_tensor *state_of(const tp_program *p, const char *name)
     for (size_t i = 0; i < p->constant_count; i++)
         if (strcmp(p->constant[i].name, name) == 0)
             return p->constant[i].tensor;
-    return tp_fail(TP_ERR_RUNTIME, "the program has no state %s", name);
+    return NULL;
+}
+
+/* ---- running ---- */
+static tp_tensor *state_of(const tp_program *p, const char *name)
+{
+    tp_tensor *t = tp_program_state(p, name);
+    return t ? t : tp_fail(TP_ERR_RUNTIME, "the program has no state %s", name);
 }
 
 /* The value of each placeholder, borrowed. */

@@ -66,6 +66,8 @@ TP_API TP_CHECK bool tp_program_write(const tp_program *p, tp_zip_writer *w);  /
 
 TP_API size_t tp_program_input_count(const tp_program *p);      /* of the user */
 TP_API size_t tp_program_output_count(const tp_program *p);
+/* A parameter, buffer or constant, borrowed. NULL without an error: there is none of that name. */
+tp_tensor *tp_program_state(const tp_program *p, const char *name);
 /* The name and the fact of a user input, borrowed. */
 TP_API const char *tp_program_input(const tp_program *p, size_t i, tp_value *fact);
 /* Inputs are borrowed, outputs are owned by the caller; counts are those above. */

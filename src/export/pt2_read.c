@@ -755,17 +755,6 @@ static bool check_archive(tp_zip *z)
             check_record(z, "byteorder", "little", TP_ERR_UNIMPLEMENTED, "pt2: weights in the byte order %.40s are not implemented"));
 }
 
-static const tp_tensor *state_of(const tp_program *p, const char *name)
-{
-    for (size_t i = 0; i < p->state_count; i++)
-        if (strcmp(p->state[i].name, name) == 0)
-            return p->state[i].tensor;
-    for (size_t i = 0; i < p->constant_count; i++)
-        if (strcmp(p->constant[i].name, name) == 0)
-            return p->constant[i].tensor;
-    return NULL;
-}
-
 static bool same_sizes(tp_value fact, const tp_tensor *t)
 {
     const tp_tensor *f = tp_as_tensor(fact);
@@ -782,7 +771,7 @@ static bool check_state(const tp_program *p)
         if (n->kind != TP_PLACEHOLDER || row == p->signature.input_count)
             continue;
         const tp_input_spec *s = &p->signature.input[row++];
-        const tp_tensor *t = s->kind != TP_INPUT_USER && s->target ? state_of(p, s->target) : NULL;
+        const tp_tensor *t = s->kind != TP_INPUT_USER && s->target ? tp_program_state(p, s->target) : NULL;
         if (t && !same_sizes(n->fact, t))
             return tp_fail(TP_ERR_RUNTIME, "pt2: %.80s is of another type or size than the graph says", s->target);
     }

@@ -13,17 +13,6 @@ typedef struct weights {
     const char **name;          /* owned array */
 } weights;
 
-static const tp_tensor *find(const tp_program *p, const char *name)
-{
-    for (size_t i = 0; i < p->state_count; i++)
-        if (strcmp(p->state[i].name, name) == 0)
-            return p->state[i].tensor;
-    for (size_t i = 0; i < p->constant_count; i++)
-        if (strcmp(p->constant[i].name, name) == 0)
-            return p->constant[i].tensor;
-    return NULL;
-}
-
 static bool weights_read(weights *w, const tp_program *p)
 {
     const tp_signature *s = &p->signature;
@@ -43,7 +32,7 @@ static bool weights_read(weights *w, const tp_program *p)
         const tp_input_spec *in = &s->input[row++];
         if (in->kind != TP_INPUT_USER && in->target) {
             w->name[n->id] = in->target;
-            if (!(w->constant[n->id] = find(p, in->target)))
+            if (!(w->constant[n->id] = tp_program_state(p, in->target)))
                 return tp_fail(TP_ERR_VALUE, "the program has no state called '%s'", in->target);
         }
     }
