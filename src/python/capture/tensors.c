@@ -7,6 +7,14 @@
 #include "base/alloc.h"
 #include "python/capture/capture.h"
 
+static bool is_among(const char *name, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
 /* Methods that look at data. */
 static const char *const data_names[] = { "item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__", "__complex__",
                                           "backward", "register_hook", "requires_grad_", "data_ptr", "untyped_storage", "storage",
@@ -20,10 +28,7 @@ static const char *const own_names[] = { "_version", "is_leaf", "_is_view", "is_
 static bool asks_itself(capture *c, const char *name, PyObject *tensor)
 {
     const record *r = capture_record(c, tensor);
-    for (size_t i = 0; r && r->source != NO_SOURCE && i < TP_COUNT(own_names); i++)
-        if (!strcmp(name, own_names[i]))
-            return true;
-    return false;
+    return r && r->source != NO_SOURCE && is_among(name, own_names, TP_COUNT(own_names));
 }
 
 /* Methods that change what a tensor is, has or belongs to, beside its values. */
@@ -31,14 +36,6 @@ static const char *const state_names[] = { "detach_", "retain_grad", "register_p
                                            "map_", "map2_", "resize_as_", "rename_", "is_set_to", "is_shared", "is_pinned", "__setattr__",
                                            "__delattr__", "__setstate__", "__reduce__", "__reduce_ex__", "__deepcopy__", "__dlpack__",
                                            "__array__", "__dir__", "__init__", "_typed_storage", "as_subclass" };
-
-static bool is_among(const char *name, const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (!strcmp(name, names[i]))
-            return true;
-    return false;
-}
 
 /* ---- literals ---- */
 
@@ -142,8 +139,6 @@ static bool to_value_inside(capture *c, PyObject *o, tp_value *out)
         return to_list(c, o, TP_DICT, out);
     if (PySlice_Check(o))
         return to_slice(c, o, out);
-    if (PyObject_TypeCheck(o, face.generator))
-        return capture_unsupported("a torch.Generator as an argument of an operation");
     if (!c->takes_objects && !are_literals(o, 0))
         return false;
     return fx_to_value(c->graph, o, out);
